@@ -1,4 +1,4 @@
-"""No page of the console has a fault that axe knows of, on a desktop and on a phone."""
+"""axe finds no accessibility fault on any page of the console, on a desktop and on a phone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
 
 
 def faults(page: Any) -> str:
-    """What axe finds, best practices included: a line for each place where a rule is broken."""
+    """Returns axe's violations, best practices included: one line for each element that breaks a rule."""
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page).response["violations"]

@@ -1,4 +1,4 @@
-"""Theorem 1 and eq. 5 of DRAGON on the shipped pair, compression on, each side with a prompt of its own."""
+"""Theorem 1 and eq. 5 of DRAGON on the shipped pair, with compression and a different prompt on each side."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def models() -> tuple[ReplayModel, ReplayModel]:
 
 @pytest.fixture(scope="module")
 def texts(models):
-    """What many seeds write under each rule: two tokens, and whether the first drafts stood."""
+    """Returns, for each rule, two-token texts of many seeds and whether the first drafts were accepted."""
     world = peer_world(PeerCompute(0.0, 0.01), PeerCompute(0.0, 0.01))
     documents = [
         lambda question, context=Context(prompt, relevance): (context,)
@@ -60,7 +60,7 @@ def texts(models):
 
 
 def rows_after(models, tokens):
-    """Both sides' exact distributions after a text, at no grid."""
+    """Returns both sides' distributions after a text, not rounded to a grid."""
     rows = []
     for model, prompt in zip(models, PROMPTS, strict=True):
         session = model.open_session()
@@ -72,7 +72,7 @@ def rows_after(models, tokens):
 
 
 def common_texts(models, least):
-    """The texts of two tokens that VDRAG writes with at least this probability."""
+    """Returns the texts of at most two tokens to which VDRAG gives more than the probability `least`."""
     found = {}
     first = mixture(rows_after(models, ()), SHARE)
     for token in (first > least).nonzero()[:, 0].tolist():
@@ -114,7 +114,7 @@ def test_drafts_stand_as_often_as_equation_5_says(models, texts):
 
 
 def test_coupled_drafts_stand_within_their_bounds(models, texts):
-    """Of the device's at positions of either owner; it has drafted by the time each is settled."""
+    """The device's drafts count, whoever owns their position: each is made before its position is settled."""
     least, greatest = coupled_acceptance_bounds(rows_after(models, ()), SHARE, 0)
     stood = [outcomes[0][0] for _, outcomes in texts["coupled"] if outcomes[0]]
     slack = 4.0 * math.sqrt(0.25 / len(stood))

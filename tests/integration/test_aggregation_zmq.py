@@ -1,4 +1,4 @@
-"""Two peers over real sockets: the text is VDRAG's, over a rough link and with a forgetful cloud."""
+"""Two peers over real sockets write VDRAG's text, over a rough link and with a cloud that loses sessions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RULES = {"coupled": 1.0, "rejection": 1.0, "greedy": 0.0}
 
 @contextmanager
 def serving(endpoint: str, service: FrameService | None = None) -> Iterator[None]:
-    """A cloud in a thread of this process."""
+    """Serves as the cloud in a thread of this process."""
     stop = threading.Event()
     server = RouterServer(endpoint)
     service = service or AggregationService(MODELS[1], plain_context)

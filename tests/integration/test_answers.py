@@ -1,4 +1,4 @@
-"""Questions to a robot, answered in one text with a verifier that has a corpus, over real sockets."""
+"""Questions to a robot, answered over real sockets in one text by a robot and a verifier with a corpus."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def asked(question: str) -> Ask | Where:
 
 @pytest.fixture(scope="module")
 def verifiers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """One with a corpus, one without."""
+    """Yields the endpoints of two verifiers: one with a corpus, one without."""
     folder = tmp_path_factory.mktemp("cloud")
     (folder / "handbook.md").write_text(HANDBOOK)
     corpus = EmbeddedCorpus(folder / "corpus.db", MiniLmEmbedder())

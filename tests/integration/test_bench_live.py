@@ -1,4 +1,4 @@
-"""The live benchmark and the engine's overhead over real sockets, with toy models and short times."""
+"""The live benchmark and the measured engine overhead, over real sockets with toy models and short times."""
 
 import msgspec
 import pytest
@@ -14,7 +14,7 @@ from outrider.evaluation.decoding.regimes import Regime, load_regimes
 
 @pytest.fixture
 def quick() -> Regime:
-    """The lan regime at a tenth of its times."""
+    """Returns the `lan` regime with a tenth of its times."""
     regime = load_regimes(["lan"])["lan"]
     return msgspec.structs.replace(regime, draft_token_ms=0.8, step_ms=1.8, verify_ms=1.8)
 
@@ -42,7 +42,7 @@ def test_an_order_counts_where_the_clock_has_one() -> None:
     assert live.in_order(rows) == (
         4,
         5,
-    )  # sd is faster than fsd here; fsd and outrider are alike on the clock
+    )  # in real time sd is faster than fsd; fsd and outrider tie on the clock
 
 
 def test_stopwatch_leaves_out_the_first_tokens_of_each_text() -> None:

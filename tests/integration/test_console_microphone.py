@@ -1,4 +1,4 @@
-"""Push to talk with Chromium's own microphone, which plays a file of synthetic speech, and a real engine."""
+"""Push to talk: Chromium's microphone plays a file of synthetic speech to a real speech engine."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from outrider.voice.sound import to_bytes
 from outrider.voice.synthesis import Synthesizer, Voice
 
 ENGINE_S = 60.0
-"""A real engine hears in this process, on a machine that may be busy."""
+"""Timeout: a real engine runs in this process, and the machine may be busy."""
 WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "bottle")})
 
 
 @dataclass
 class CountedUtterance:
-    """A real utterance of `engine`, which counts its bytes."""
+    """Wraps an utterance and adds its bytes to `engine.heard`."""
 
     engine: CountingEngine
     utterance: Utterance
@@ -43,7 +43,7 @@ class CountedUtterance:
 
 @dataclass
 class CountingEngine:
-    """A real engine; `heard` are the bytes of the newest utterance."""
+    """Wraps a real engine; `heard` counts the bytes of the newest utterance."""
 
     engine: AsrEngine
     heard: int = 0
@@ -66,7 +66,7 @@ def engine() -> CountingEngine:
 def talking(
     folder: Path, sentence: str, engine: CountingEngine, **options: Any
 ) -> Iterator[tuple[Any, FakeRobot, int]]:
-    """A page whose microphone says a sentence once it is asked for; the robot, and the bytes of the sound."""
+    """Yields a page whose microphone plays a sentence, the robot, and the sound's size in bytes."""
     sound = to_bytes(Synthesizer().speak(sentence, Voice()) * 0.5)
     engine.heard = 0
     pause, path, robot = bytes(SAMPLE_RATE_HZ), folder / "said.wav", FakeRobot()

@@ -1,4 +1,4 @@
-"""The console through a relay: real sockets, real keys, a robot that writes down what it is told."""
+"""The console through a relay, with real sockets and keys; the robot records each command."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def relayed(tmp_path: Path) -> Iterator[tuple[Relays, DialledRobot]]:
 def ask(
     relays: Relays, path: str, method: str = "POST", body: str = "", **headers: str
 ) -> tuple[int, str, str]:
-    """Status, body and cookie of the answer to a request of a page of the relay."""
+    """Sends a request of a relay's page. Returns the answer's status, body and cookie."""
     address = f"127.0.0.1:{relays.port}"
     connection = http.client.HTTPConnection(address, timeout=10)
     connection.request(method, path, body, {"Origin": f"http://{address}", **headers})
@@ -228,7 +228,7 @@ def test_a_page_that_floods_is_ended_and_delays_nobody_s_stop(relayed: tuple[Rel
     relays, dialled = relayed
     loud, other = relays.page(), relays.page()
     with suppress(ConnectionClosed):
-        for number in range(500):  # more than may come in a second, and no more: the goodbye waits for one
+        for number in range(500):  # over the limit per second; more would delay the close
             loud.socket.send(json.dumps({"do": "ping", "sent_ms": number}))
     other.send(do="e_stop", engaged=True)
     other.read("state", e_stop=True)
@@ -255,7 +255,7 @@ def test_a_robot_that_floods_its_link_costs_no_other_robot_anything(tmp_path: Pa
 
 @asynccontextmanager
 async def lone_link(relays: Relays) -> AsyncIterator[RobotTunnel]:
-    """A robot's end that gives signs of life, and does nothing else by itself."""
+    """Connects a robot's end of the relay that sends heartbeats and does nothing else by itself."""
     link = relays.tunnel()
 
     async def beat() -> None:
@@ -264,14 +264,14 @@ async def lone_link(relays: Relays) -> AsyncIterator[RobotTunnel]:
             await asyncio.sleep(0.05)
 
     beating = asyncio.create_task(beat())
-    await link.receive(urgent=True)  # the relay's own sign of life
+    await link.receive(urgent=True)  # the relay's own heartbeat
     yield link
     beating.cancel()
     link.close()
 
 
 def test_a_robot_that_is_there_but_does_not_answer_is_told_apart(tmp_path: Path) -> None:
-    """As one that was stopped in a debugger: signs of life alone confirm no stop."""
+    """As with a robot process that a debugger has stopped: heartbeats alone confirm no stop."""
     relays = make_relays(tmp_path)
 
     async def answer() -> tuple[int, str, str]:
@@ -284,7 +284,7 @@ def test_a_robot_that_is_there_but_does_not_answer_is_told_apart(tmp_path: Path)
 
 
 def test_a_stop_arrives_while_nothing_else_does(tmp_path: Path) -> None:
-    """The robot reads no page's words, and they fill the link; the stop has a connection of its own."""
+    """Unread messages of a page fill the robot's link; the stop uses a connection of its own."""
     relays = make_relays(tmp_path)
 
     async def stop_of_a_full_link() -> f.ToRobot:
@@ -312,7 +312,7 @@ def _open_without_welcome(relays: Relays) -> ClientConnection:
 
 
 class DeafLink:
-    """A relay's link whose robots are not there any more."""
+    """A relay's link on which no robot can be reached any more."""
 
     robots = ("go2",)
 
@@ -342,7 +342,7 @@ def test_a_robot_that_falls_silent_loses_its_pages_and_a_late_run_does_not_come_
 
 
 class WrittenLink:
-    """A relay's link that keeps what is sent to whom."""
+    """A relay's link that records what is sent, and to which robot."""
 
     robots = ("go2",)
 
@@ -479,7 +479,7 @@ def test_a_stop_at_the_relay_is_confirmed_while_pages_and_pictures_flood(
     pages, ended = [relays.page() for _ in range(8)], threading.Event()
 
     def flood(page: Page) -> None:
-        """Reads nothing, as a page on a dead link, and says as much as a page may."""
+        """Reads nothing, like a page on a dead link, and sends pings at the highest rate that is allowed."""
         with suppress(ConnectionClosed):
             while not ended.wait(0.01):
                 page.send(do="ping", sent_ms=0.0)

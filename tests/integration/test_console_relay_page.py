@@ -1,4 +1,4 @@
-"""A person's way through a relay in headless Chromium: log in, choose the robot, drive it, stop it."""
+"""A person uses a relay in headless Chromium: logs in, chooses the robot, drives it, stops it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_person_logs_in_chooses_a_robot_drives_and_stops(
 def test_a_robot_that_does_not_answer_behind_a_relay_that_does_is_told_apart(
     browser: Any, tmp_path: Path
 ) -> None:
-    """The page's socket is open and fresh; yet it says that the stop has not arrived, and says it again."""
+    """The page's socket is open and fresh; still the page reports the missing stop, and sends it again."""
     with relay_and_robot(tmp_path) as (relays, dialled):
         page = browser.new_page()
         page.goto(f"http://127.0.0.1:{relays.port}/robots/go2/")

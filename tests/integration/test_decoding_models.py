@@ -75,14 +75,14 @@ def test_a_draft_like_the_target_is_always_accepted(pair):
 
 
 def with_exits(path):
-    """The folder of a pair whose target has an early exit."""
+    """Returns the folder of a tiny pair whose target has an early exit."""
     folder = build_tiny_pair(path)
     add_exits(folder / "target", (1,), torch.arange(5, 60))
     return folder
 
 
 def target_at(place: str, folder, monkeypatch, sessions: int) -> QwenModel:
-    """The target of a folder on the CPU, on the CPU as a GPU runs it, or on a GPU where there is one."""
+    """Returns the target on the CPU, on the CPU with a GPU's execution path, or on a GPU if there is one."""
     if place == "a GPU" and not torch.cuda.is_available():
         pytest.skip("needs a GPU")
     loaded = load_model(folder / "target", sessions=sessions, device="cuda" if place == "a GPU" else "cpu")
@@ -90,7 +90,7 @@ def target_at(place: str, folder, monkeypatch, sessions: int) -> QwenModel:
 
 
 def captured(loaded: QwenModel, monkeypatch) -> QwenModel:
-    """The same weights, run as a GPU runs them."""
+    """Returns the same weights with a GPU's execution path: captured steps, on a stand-in for CUDA."""
     stand_in_for_cuda(monkeypatch)
     monkeypatch.setattr(cuda_graph_steps, "DirectLauncher", cuda_graph_steps.GraphLauncher)
     parts = loaded.name, loaded.tokenizer, loaded.text, loaded.vision, loaded.max_length, loaded.card
@@ -122,7 +122,7 @@ def test_a_head_beside_the_target_changes_no_token(tmp_path, monkeypatch, place,
 def test_robots_on_a_targets_captured_steps_write_what_it_writes_alone(
     tmp_path, monkeypatch, temperature, place
 ):
-    """As on a GPU: sessions side by side, hints in mid-forward, chunks of any length."""
+    """As on a GPU: sessions in one batch, hints during a forward pass, chunks of any length."""
     folder = with_exits(tmp_path)
     target = target_at(place, folder, monkeypatch, sessions=3)
     draft = load_model(folder / "draft", role="draft")
@@ -150,7 +150,7 @@ def test_a_verification_left_in_mid_forward_leaves_no_trace_in_the_next(tmp_path
     key, sampling = SessionKey(Peer("", b"robot"), 1), Sampling()
 
     def judged(tokens: tuple[int, ...], draft: tuple[int, ...], *aborted: tuple[int, ...]) -> Judgement:
-        """Of both workers, the first of which has left the verification of other drafts before."""
+        """Returns both workers' judgement, after the first one aborted verifications of `aborted`."""
         for other in aborted:
             job = Verify(key, 1, tokens, other, (None,) * len(other), GREEDY, sampling, True, True)
             [left] = workers[0].run([job], lambda job, hint: True)

@@ -1,4 +1,4 @@
-"""Edge and verifier over real sockets on the loopback: threads, processes, keys, bad peers, deaths."""
+"""Edge and verifier over real sockets on the loopback: threads, processes, keys, bad peers, kills."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SEED = 3
 TARGET, DRAFT = toy_pair(SEED, 0.7, eos_bias=-9.0)
 LEAST_BYTES = wire_bytes(encode(Verdict(1, 1, 0, 0, (1,), 0, 0, 0)))
 LEAST_BYTES_UP = wire_bytes(encode(Draft(1, 1, 0, None, b"")))
-# In the place of the models' package, whose libraries take seconds to import and serve no toy.
+# A stand-in for the models' package, whose libraries take seconds to import and which toys do not need.
 SERVE_TOY = f"""
 import sys, types
 sys.path.append({str(TESTS)!r})
@@ -64,7 +64,7 @@ serve(sys.argv[1])
 
 @contextmanager
 def verifier(endpoint: str, **options) -> Iterator[None]:
-    """A verifier in a thread of this process."""
+    """Serves a verifier in a thread of this process."""
     stop, ready = threading.Event(), threading.Event()
     thread = threading.Thread(
         target=serve_verifier,
@@ -91,14 +91,14 @@ def connected(endpoint: str, strategy: str = "sd", draft: ToyModel = DRAFT, **op
 
 
 def start_process(endpoint: str) -> subprocess.Popen:
-    """A verifier in a process of its own, ready to serve."""
+    """Starts a verifier in a process of its own. Returns once it serves."""
     process = subprocess.Popen([sys.executable, "-c", SERVE_TOY, endpoint], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline().startswith("verifier ready")
     return process
 
 
 def failure(decoder, deadline_s: float = 0.5) -> str:
-    """Why a text fails that has little time; a link that has yet to find out may still say another reason."""
+    """Returns why a text with a short deadline fails. Just after a change the link may give an old reason."""
     with pytest.raises(LinkError) as raised:
         decoder.decode(request(deadline_s=deadline_s))
     return str(raised.value)
@@ -237,7 +237,7 @@ def test_where_one_of_two_verifiers_ends_the_other_goes_on_with_the_text(endpoin
 
 
 def test_a_frozen_verifier_is_noticed_and_continues_after_the_thaw(endpoint):
-    """Stopped, not dead: no connection breaks, heartbeats tell."""
+    """The process is stopped, not dead: no connection breaks, and only missing heartbeats show it."""
     process = start_process(endpoint)
     states = []
 
@@ -358,7 +358,7 @@ def test_other_keys_are_named_and_heeded_once_they_are_right(endpoint, tmp_path,
 
 
 class _OtherProtocol(socketserver.BaseRequestHandler):
-    """Ends each connection with words of another protocol."""
+    """Greets each connection in another protocol, then closes it."""
 
     def handle(self) -> None:
         self.request.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")

@@ -1,4 +1,4 @@
-"""What is told finds its way into what the robot does, in a simulated home, without nodes."""
+"""What a person says to remember changes what the robot then does, in a simulated home, without nodes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def world(tmp_path: Path, embedder: MiniLmEmbedder) -> Iterator[World]:
 
 @pytest.fixture
 def rich(world: World) -> World:
-    """A robot whose models know sizes, sides, rooms, and kinds without a colour."""
+    """Returns a robot whose models know sizes, sides and rooms, and kinds without a colour."""
     slots = {"side": ("left", "right"), "size": ("small", "large"), "kind": ("lamp", "ball", "bed")}
     words = Vocabulary({**slots, "colour": ("silver", "red", "blue")}, SHAPES, rooms=True)
     return replace(world, errand=replace(world.errand, vocabulary=words))
@@ -213,7 +213,7 @@ def test_a_memory_or_a_sign_that_gives_orders_moves_nothing(world: World) -> Non
     world.memory.add(f"my keys: {order}", place=None)
     pose = world.side.simulator.truth()
     x, y = pose.x + 1.3 * math.cos(pose.yaw), pose.y + 1.3 * math.sin(pose.yaw)
-    world.memory.see("silver lamp", Place(x, y, HOME))  # in sight, so that the map need not lead there
+    world.memory.see("silver lamp", Place(x, y, HOME))  # in sight, so the map need not be searched
     assert world.say(f"remember that {order}").success
     world.listener.script += [
         f"{order}\nsearch: a sign says: {order}",
@@ -252,7 +252,7 @@ def test_a_broken_store_is_a_result_with_its_reason(world: World) -> None:
 
 @dataclass
 class LateOdometry:
-    """Implements RobotSide by another, which has no odometry for the first `looks` at it."""
+    """Implements RobotSide by `side`, but without odometry for the first `looks` calls."""
 
     side: SimulatedSide
     looks: float

@@ -1,4 +1,4 @@
-"""`outrider eval agents` as a whole: a real server of agents, a console and a simulated robot."""
+"""`outrider eval agents` end to end: a real server for agents, a console and a simulated robot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs in examples/ do what they say, with the shipped pair."""
+"""The programs in examples/ work as documented, with the shipped pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store forgets is neither drafted nor kept any more, whoever told it to forget."""
+"""What the store forgets is no longer drafted or kept, whichever part deletes it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def asked(memory: str) -> DecodeRequest:
 
 
 def held(root: object) -> Iterator[object]:
-    """All that can be reached from an object, but for code and classes."""
+    """Yields every object that is reachable from `root`, except through code and classes."""
     seen, waiting = {id(root)}, [root]
     while waiting:
         thing = waiting.pop()
@@ -46,7 +46,7 @@ def held(root: object) -> Iterator[object]:
 
 
 def holds(root: object, text: str, tokens: Sequence[int]) -> list[object]:
-    """Where a text is, as words or as a run of its tokens."""
+    """Returns the reachable objects that contain a text, as a string or as a run of its tokens."""
     run, found = list(tokens), list[object]()
     for thing in held(root):
         if isinstance(thing, str) and text in thing:

@@ -1,4 +1,4 @@
-"""A hundred thousand hostile frames beside healthy sessions: nobody but their senders may notice."""
+"""A hundred thousand hostile frames among healthy sessions: only their senders are affected."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ ROOM_BYTES = 24 * 1024 * 1024
 
 
 class Besieged:
-    """A verifier whose every step hostile frames precede and break into, once `under_siege` is set.
+    """A verifier that gets hostile frames before and during each step while `under_siege` is set.
 
-    Time passes with the frames it gets.
+    Its clock advances with each frame it receives.
     """
 
     under_siege = False
@@ -54,7 +54,7 @@ class Besieged:
         return Healthy(self, peer, self._inboxes[peer])
 
     def deliver(self, peer: Peer, payload: bytes) -> None:
-        """Through the real codec into the real machine. Anything but a ProtocolError fails the test."""
+        """Passes a payload to the real codec and machine. Only a ProtocolError is tolerated."""
         self._now_s += 1e-3
         try:
             frame = decode_edge_frame(payload)
@@ -99,7 +99,7 @@ class Besieged:
 
 
 class Healthy:
-    """A FrameLink to the besieged verifier; nothing it sends is lost."""
+    """A FrameLink to the besieged verifier that loses no frame."""
 
     state = LinkState.CONNECTED
     generation = 1
@@ -137,7 +137,7 @@ def test_a_hundred_thousand_hostile_frames_change_nothing_for_the_healthy():
         )
         for number, strategy in enumerate(STRATEGIES)
     ]
-    for decoder in decoders:  # everybody takes a place before there is none left
+    for decoder in decoders:  # every decoder takes a session before none is free
         decoder.decode(request(max_new_tokens=1))
     verifier.under_siege = True
     room_after_warming_up = None
@@ -156,7 +156,7 @@ def test_a_hundred_thousand_hostile_frames_change_nothing_for_the_healthy():
 
 
 def _assert_it_was_a_real_siege(verifier: Besieged) -> None:
-    """Most frames were refused by the codec, and thousands got through to be refused by the machine."""
+    """Asserts that many frames were refused by the codec, and thousands reached the machine."""
     edge_types = {kind.cls.__name__ for kind in FRAME_TYPES} & set(verifier.seen)
     assert len(edge_types) >= 6
     assert all(verifier.seen[name] > 300 for name in edge_types)
@@ -168,6 +168,6 @@ def _assert_it_was_a_real_siege(verifier: Besieged) -> None:
 
 
 def _resident_bytes() -> int:
-    """What this process holds in memory now."""
+    """Returns the resident memory of this process in bytes."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

@@ -1,4 +1,4 @@
-"""What models write on a GPU: the shipped pair, and others at published widths. Skipped without one."""
+"""What models write on a GPU: the shipped pair, and others at published widths. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 NUM_TEXTS = 4
 TOKENS = 8
 LIKENESS = {"fp32": 0.9998, "bf16": 0.9998, "int8": 0.9995, "int4": 0.93}
-"""By precision: the cosine of a token's logits with those of transformers in bfloat16, at least."""
+"""By precision, the least cosine between a token's logits and those of transformers in bfloat16."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_every_strategy_writes_what_the_target_writes_alone(requests, precision,
 
 @pytest.mark.parametrize("drafts_too", [False, True])
 def test_a_draft_in_a_thread_of_its_own_changes_no_text(requests, drafts_too):
-    """It drafts at more places than a block holds, so that its steps are captured while the target runs."""
+    """Its batches extend more positions than a block holds, so steps are captured while the target runs."""
     folder, places = models_folder(None), DEFAULT_TUNING.ahead_places
     target = load_model(folder / "target", device="cuda")
     ahead = load_model(folder / "draft", role="draft", device="cuda", sessions=places)

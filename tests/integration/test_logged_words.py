@@ -1,4 +1,4 @@
-"""What is logged of a person's sentence: what it moves, or its length; no word of what is private."""
+"""The log of a person's sentence: it holds the motion or the sentence's length, and nothing private."""
 
 from __future__ import annotations
 

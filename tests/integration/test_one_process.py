@@ -1,4 +1,4 @@
-"""`outrider demo --no-ros`: the same goal loop, verdict and files as of the nodes, in this process."""
+"""`outrider demo --no-ros`: the goal loop, verdict and files are those of the nodes, in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans are carried out step by step, in simulated homes, without nodes."""
+"""Plans, carried out step by step in simulated homes without nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from outrider.simulation.simulator import Simulator
 
 
 class Side(SimulatedSide):
-    """Its clock goes on where somebody waits; a motion may be held up, and the next `failing` ones fail."""
+    """Waiting advances its clock. `blocked` blocks forward motions; the next `failing` motions fail."""
 
     blocked = False
     failing = 0
@@ -59,7 +59,7 @@ class Side(SimulatedSide):
 
 @dataclass
 class Robot:
-    """A robot, what it was told, and how far its plans came."""
+    """A simulated robot, its decoder and goal loop, and the progress that its plans reported."""
 
     side: Side
     listener: Listener
@@ -104,7 +104,7 @@ def recalling(memory: MemoryStore) -> Iterator[Robot]:
 
 
 def ahead_m(start: Pose2D, pose: Pose2D) -> float:
-    """How far a pose lies ahead of the start."""
+    """Returns how far a pose lies ahead of `start`, in metres."""
     return (pose.x - start.x) * math.cos(start.yaw) + (pose.y - start.y) * math.sin(start.yaw)
 
 
@@ -141,7 +141,7 @@ def test_a_way_is_as_long_as_it_was_told_forward_and_back(robot: Robot) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "motion", "between", "question", "wait"])
 def test_a_stop_at_any_moment_ends_the_plan_there(robot: Robot, moment: str) -> None:
-    """`moment` is when the robot is told; the steps after it are not begun."""
+    """The plan is cancelled at `moment`; no later step begins."""
     stopped = moment == "before"
     plan = {"question": "describe what you see", "wait": "wait 60 seconds"}.get(
         moment, "turn left 15 degrees"
@@ -158,7 +158,7 @@ def test_a_stop_at_any_moment_ends_the_plan_there(robot: Robot, moment: str) -> 
 
     result = robot.errand.run(f"{plan}, then find the red ball, then turn right", is_stopped)
     assert result.error is GoalError.CANCELLED
-    # An answer that was nearly done is given; what moves after it is not begun.
+    # An answer that was nearly complete is still given; the next motion does not begin.
     begun = {"between": 2, "question": 2}.get(moment, 1)
     assert result.message.startswith(f"step {begun} of 3") and result.message.endswith("cancelled")
     assert len(robot.told) == begun, "no later step is begun"

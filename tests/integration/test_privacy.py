@@ -1,4 +1,4 @@
-"""A navigation of the shipped pair with private memories: they help, and nothing of them is on the wire."""
+"""The shipped pair navigates with private memories: they help, and no part of them is on the wire."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def embedder() -> MiniLmEmbedder:
 
 @pytest.fixture(scope="module")
 def endpoint(embedder: MiniLmEmbedder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A verifier that also answers, from general knowledge."""
+    """Serves a verifier that also answers, from general knowledge. Yields its endpoint."""
     endpoint, stop = f"tcp://127.0.0.1:{free_port()}", threading.Event()
     model = load_model(models_folder() / "target")
     corpus = EmbeddedCorpus(tmp_path_factory.mktemp("cloud") / "corpus.db", embedder)
@@ -71,7 +71,7 @@ def endpoint(embedder: MiniLmEmbedder, tmp_path_factory: pytest.TempPathFactory)
 
 @dataclass
 class Watched:
-    """Implements TextDecoder by another one; notes how far the lamp was at each prompt."""
+    """Implements TextDecoder by another one, and records the distance to the lamp at each prompt."""
 
     decoder: TextDecoder
     distance_m: Callable[[], float]

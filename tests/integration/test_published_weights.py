@@ -1,4 +1,4 @@
-"""Published weights, by choice: `make weights`, then `pytest -m weights`."""
+"""Published weights, tested on request: `make weights`, then `pytest -m weights`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ print(said.loading, max(peaks) - before, said.kept, held() - before)
 
 
 def greedy_text(model: QwenModel, prompt: Prompt) -> list[int]:
-    """The runtime's tokens, one forward each."""
+    """Returns the runtime's greedy tokens, with one forward pass for each."""
     session = model.open_session()
     ids = [int(session.prefill(prompt).argmax())]
     while len(ids) < NUM_TOKENS:
@@ -73,7 +73,7 @@ def test_greedy_texts_are_those_of_transformers_in_float32() -> None:
 
 @pytest.mark.parametrize("precision", ["bf16", "int8", "int4"])
 def test_loading_takes_no_more_memory_than_was_said(precision: str) -> None:
-    """What stays may be a twentieth more: caches, and what an allocator keeps."""
+    """Loaded weights may take 5 % and 128 MiB more than announced, for caches and the allocator."""
     command = [sys.executable, "-c", LOADING, str(published_file(DRAFT)), precision]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     loading, peak, kept, stays = map(int, told.split())

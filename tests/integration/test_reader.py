@@ -1,4 +1,4 @@
-"""The shipped reader answers from the memories in its prompt; with documents on both sides too."""
+"""The shipped reader answers from the memories in its prompt, also with documents on both sides."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ STRATEGIES_OF_ROBOTS = ("ar", "sd", "outrider", "sd")
 
 @pytest.fixture
 def served() -> Iterator[tuple[str, RayPlacement]]:
-    """An endpoint before two replicas of a toy target."""
+    """Serves an endpoint with two replicas of a toy target."""
     endpoint, stop, ready = f"tcp://127.0.0.1:{free_port()}", threading.Event(), threading.Event()
     placements: list[RayPlacement] = []
 
@@ -81,7 +81,7 @@ def endpoints(placement: RayPlacement) -> set[str]:
 
 @pytest.mark.timeout(240)
 def test_killed_replicas_cost_no_token(served: tuple[str, RayPlacement]) -> None:
-    """One replica is killed when all robots are within a text, the other when they are further on."""
+    """One replica is killed after a quarter of the robots' texts, the other after 60 percent."""
     endpoint, placement = served
     target, draft = ToyModel(SETTINGS), toy_pair(1, 0.8, eos_bias=-9.0)[1]
     first, second = pids(placement)
@@ -134,7 +134,7 @@ def test_what_keeps_replicas_from_starting_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(240)
 def test_replicas_end_in_order_when_asked_to() -> None:
-    """Ray's own handler of SIGTERM would abort whoever takes more than three seconds to end."""
+    """Ray's own SIGTERM handler would abort a process that takes more than three seconds to end."""
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     done = subprocess.run([sys.executable, "-c", ASKED_TO_END, endpoint], capture_output=True, text=True)
     assert (done.returncode, "SIGTERM received" in done.stderr) == (0, False)

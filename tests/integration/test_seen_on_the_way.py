@@ -1,4 +1,4 @@
-"""A simulated robot without ROS remembers what it saw on its way to one thing when it looks for the next."""
+"""A simulated robot without ROS remembers what it saw on the way to one thing, and finds the next by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A console's robot without ROS: it moves as it is told, and stands at once when it is stopped."""
+"""A console's robot without ROS: it moves on command, and stops at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.runtime.no_ros.simulated_robot import E_STOPPED, ENDED, STOPPED, S
 from outrider.runtime.node_graph.simulation_specs import SIMULATION
 
 WAIT_S = 120.0
-"""Both models decode in this process, on a machine that may be busy."""
+"""Timeout: both models decode in this process, and the machine may be busy."""
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_what_it_is_told_it_remembers_until_it_ends(robot: SimulatedRobot) -> No
 
 
 class BrokenConsole:
-    """Shows the robot until it moves, or stands; then everything that is shown ends in an error."""
+    """Accepts all calls but an update whose `moving` is the given state, which raises an error."""
 
     def __init__(self, moving: bool) -> None:
         self._breaks_at = moving

@@ -1,4 +1,4 @@
-"""What was told in a language is found, answered and forgotten by its name there, in a real store."""
+"""A thing named in another language is found, answered and forgotten by that name, in a real store."""
 
 from __future__ import annotations
 

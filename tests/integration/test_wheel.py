@@ -1,4 +1,4 @@
-"""The wheel carries the pair: installed into a new environment without ROS, it runs the demo."""
+"""The wheel contains the pair: installed into a new environment without ROS, it runs the demo."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_HERE = ("rclpy", "outrider_interfaces")
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, for setuptools writes beside its sources."""
+    """Returns a wheel built from a copy, because setuptools writes next to its sources."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in SOURCES:
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
@@ -38,7 +38,7 @@ def pip(*arguments: str) -> None:
 
 
 def clean_environment() -> dict[str, str]:
-    """Without this checkout, and without ROS."""
+    """Returns an environment without this checkout and without ROS."""
     hidden = ("PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "ROS_DISTRO", "VIRTUAL_ENV")
     return {name: value for name, value in os.environ.items() if name not in hidden}
 
@@ -61,7 +61,7 @@ def test_installed_without_ros_it_runs_the_demo(wheel: Path, tmp_path: Path) -> 
     python = environment / "bin" / "python"
     pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
     packages = next(environment.glob("lib/python*/site-packages"))
-    # What the package needs is not downloaded again; what belongs to ROS is hidden.
+    # Dependencies come from this environment, without a download; ROS packages are hidden.
     others = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     (packages / "others.pth").write_text("\n".join(others) + "\n")
     for name in NOT_HERE:

@@ -46,12 +46,12 @@ RULES = Rules("wait", "greedy", 0.0, 1.0, 0, 0, True, "none")
 OPENING = Open(1, 4, 0, "find it", b"", (), 8, "toy", RULES)
 NO_LIMIT = GateLimits(units_per_s=1e9, burst_units=1e9)
 NEWS_MS = 20_000
-"""How long a test waits for news from a socket before it fails; no test waits that long in order to pass."""
+"""How long a test waits for a socket before it fails. No passing test waits this long."""
 
 
 @pytest.fixture
 def peer_sockets() -> Iterator[zmq.Context]:
-    """Sockets of peers that do not behave."""
+    """Yields a context for sockets of misbehaving peers."""
     context = zmq.Context()
     yield context
     context.destroy(linger=0)
@@ -81,7 +81,7 @@ def serving(endpoint: str, **options) -> Iterator[Verifier]:
 
 @contextmanager
 def answering(endpoint: str, limits: GateLimits, places: CloudLimits | None = None) -> Iterator[RouterServer]:
-    """A server with limits of its own, answered by a verifier in a thread."""
+    """Serves frames with the given limits, with a verifier in a thread."""
     server = RouterServer(endpoint, limits=limits)
     stop = threading.Event()
     thread = threading.Thread(target=serve_frames, args=(VerifierService(TARGET, places), server, stop))
@@ -104,14 +104,14 @@ def connected(endpoint: str, strategy: str = "sd", **options):
 
 
 def describe_link(path: Path, **figures) -> str:
-    """A link file with these figures."""
+    """Writes a link file with these figures. Returns its path."""
     figures = {"source": "this test", "rtt_ms": 0, "up_mbps": 100, "down_mbps": 100} | figures
     path.write_text("".join(["lab:\n", *(f"  {name}: {value}\n" for name, value in figures.items())]))
     return str(path)
 
 
 def heard(server: RouterServer) -> list:
-    """The next frames of a server, waited for."""
+    """Waits for the server's next frames and returns them."""
     for _ in range(NEWS_MS // 100):
         received = server.receive(0.1)
         if received:
@@ -120,7 +120,7 @@ def heard(server: RouterServer) -> list:
 
 
 def answers(link: DealerLink) -> bool:
-    """Whether the verifier answers a question, waited for."""
+    """Returns whether the verifier answers a ping in time."""
     for _ in range(NEWS_MS // 100):
         link.send(Ping(0, 0))
         if link.receive(0.1) is not None:
@@ -174,7 +174,7 @@ def test_a_text_survives_blackouts_without_a_token_lost_or_repeated(endpoint, tm
 
 
 def test_a_link_may_change_under_a_text_and_between_texts_and_no_token_does(endpoint, tmp_path):
-    """From a LAN to a satellite and back, through networks that lose, reorder and black out."""
+    """From a LAN to a satellite link and back, through networks that lose, reorder and black out."""
     figures: dict[str, dict[str, object]] = {
         "lan": {"rtt_ms": 1},
         "satellite": {"rtt_ms": 600},
@@ -281,7 +281,7 @@ def test_hostile_frames_over_a_real_socket_harm_nobody(endpoint, peer_sockets):
 
 
 def test_a_connection_that_takes_frames_again_counts_as_a_new_one(endpoint, peer_sockets):
-    """What was dropped meanwhile is lost, as after a break: whoever looks at the generation asks again."""
+    """Frames dropped meanwhile are lost, as after a disconnect; a new generation makes senders ask again."""
     server = peer_sockets.socket(zmq.ROUTER)
     server.setsockopt(zmq.RCVHWM, 1)
     server.bind(endpoint)
@@ -352,11 +352,11 @@ while len(heard) < 501:
     heard += news
 server.close()
 """
-"""A robot sends many frames and a heartbeat, and its connection breaks before all are read."""
+"""A robot sends many frames and a heartbeat; its connection breaks before all are read."""
 
 
 def test_a_robot_that_breaks_off_in_mid_stream_ends_nobody_else(endpoint):
-    """libzmq would end the whole process, so that this is one of its own."""
+    """Runs in a process of its own, because libzmq would end the whole process."""
     subprocess.run([sys.executable, "-c", BROKEN_OFF, endpoint], check=True, timeout=60)
 
 
@@ -375,12 +375,12 @@ for line in sys.stdin:
     print("answered", flush=True)
 link.close()
 """
-"""A robot that says for each line that it reads when a new connection has brought an answer."""
+"""For each line on its input, prints a line once a new connection has brought an answer."""
 
 
 @contextmanager
 def killed_in_time(process: subprocess.Popen[str]) -> Iterator[None]:
-    """What a process says can be waited for: one that falls silent is killed, and what it says ends."""
+    """Kills a process that takes too long, so that reading its output always ends."""
     timer = threading.Timer(NEWS_MS / 1000, process.kill)
     timer.start()
     try:
@@ -391,7 +391,7 @@ def killed_in_time(process: subprocess.Popen[str]) -> Iterator[None]:
 
 
 def test_a_forged_message_costs_a_robot_its_connection_and_not_its_life(endpoint, tmp_path):
-    """libzmq would end the whole process, so that this is one of its own."""
+    """Runs in a process of its own, because libzmq would end the whole process."""
     server_key, robot_key = create_keys(tmp_path)
     with (
         serving(endpoint, key_file=server_key),
@@ -454,7 +454,7 @@ def test_who_vanishes_is_noticed_and_gives_its_place_back(endpoint, peer_sockets
 
 
 def test_the_place_of_a_robot_that_died_in_mid_text_goes_to_who_needs_one(endpoint, peer_sockets):
-    """The verifier waits for its drafts, and would have nothing to tell it for two minutes."""
+    """The verifier waits for its drafts, and would otherwise send it nothing for two minutes."""
     asked = request(max_new_tokens=24, deadline_s=60.0)
     config = DecodingConfig(strategy="sd", silence_s=0.05)
     with answering(endpoint, GateLimits(vanished_s=0.2), CloudLimits(max_sessions=1, probe_s=0.1)) as server:
@@ -625,7 +625,7 @@ def test_a_verifier_of_another_version_is_named(endpoint, peer_sockets, caplog):
 
 
 def test_a_connection_that_leads_nowhere_is_made_anew():
-    """As of a mobile link that went while the connection was made: nothing ends it."""
+    """As with a mobile link lost during the handshake: nothing closes the connection."""
     with socket.create_server(("127.0.0.1", 0)) as front:
         front.settimeout(HANDSHAKE_TIMEOUT_MS / 1000 + NEWS_MS / 1000)
         with closing(DealerLink(f"tcp://127.0.0.1:{front.getsockname()[1]}")):
@@ -635,7 +635,7 @@ def test_a_connection_that_leads_nowhere_is_made_anew():
 
 
 def test_a_link_that_is_dropped_unclosed_closes_its_sockets(endpoint):
-    """In a cycle of references, as of an exception that was kept, the collector frees it in any order."""
+    """In a reference cycle, as with a stored exception, the collector finalizes the link in any order."""
     dropped = """
 import gc, os, sys
 from outrider.wire.client import DealerLink
@@ -682,7 +682,7 @@ link.close()
 
 
 def _run(program: str, *given: str) -> list[str]:
-    """What a program prints in a process of its own."""
+    """Runs a program in a process of its own. Returns the lines it prints."""
     done = subprocess.run(
         [sys.executable, "-c", program, *given],
         capture_output=True,
@@ -694,7 +694,7 @@ def _run(program: str, *given: str) -> list[str]:
 
 
 class _Oversized(socketserver.BaseRequestHandler):
-    """Completes libzmq's handshake, and then begins a frame that is larger than any may be."""
+    """Completes libzmq's handshake, then begins a frame that is larger than any limit."""
 
     READY = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06ROUTER"
 

@@ -63,7 +63,7 @@ def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_
 
 
 class NodeThread:
-    """Creates, starts, spins and destroys a node in a thread of its own, as the node's process would."""
+    """Runs a node in a thread of its own, from creation to destruction, as the node's process would."""
 
     def __init__(self, make_node: Callable[[], Any], start: bool = True, threads: int = 1) -> None:
         self.node: Any = None
@@ -113,7 +113,7 @@ def ros(light_collections: None) -> Iterator[None]:
     rclpy.init()
     yield
     rclpy.shutdown()
-    # Collect now: a participant that leaves while another one appears can wait for ever (see leave_ros).
+    # Collect now: a participant that leaves while another one appears can block for ever (see leave_ros).
     gc.collect()
 
 

@@ -1,4 +1,4 @@
-"""A Go2 of CycloneDDS, the robot's own middleware, with IDL of ours: nothing of ROS, nothing of the nodes."""
+"""A Go2 on CycloneDDS, the robot's own middleware, with our own IDL: no ROS and no code of the nodes."""
 
 import math
 import threading
@@ -106,7 +106,7 @@ class SportModeState(IdlStruct, typename="unitree_go.msg.dds_.SportModeState_"):
 
 
 class CycloneGo2:
-    """Says yes to every request, shows one picture, stands at (1.5, -0.5) looking YAW to the left."""
+    """Answers every request with success, publishes a picture, stands at (1.5, -0.5) turned left by YAW."""
 
     def __init__(self, domain: int, jpeg: bytes) -> None:
         self.requests: list[tuple[str, Request]] = []
@@ -138,7 +138,7 @@ class CycloneGo2:
 
     def _answer(self, name: str, request: Any) -> None:
         if not isinstance(request, Request):
-            return  # a writer that left
+            return  # an invalid sample: a writer has gone
         self.requests.append((name, request))
         header = ResponseHeader(request.header.identity, Status(0))
         picture = self._jpeg if name == "videohub" else []

@@ -1,4 +1,4 @@
-"""Decoders that need no model, behind the real port."""
+"""Decoders that need no model and implement the real port."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ TRACE = (
     ("...", TokenFate.AHEAD),
 )
 SLOW_CAMERA = {"camera_silence_s": 3.0}
-"""For a navigator that shares one process with the rendering."""
+"""For a navigator that shares a process with the rendering."""
 FEW_PICTURES = {"camera_hz": 4.0}
-"""For a simulation whose pictures nobody looks at: to render them takes most of its time."""
+"""For a simulation whose pictures no test looks at: rendering them takes most of its time."""
 ROUND = RoundStats(0, 4, 3, 4, 0.001, 0.002, 0.003, 0.0, 0.003, 20, 30)
 
 
 @dataclass
 class ScriptedDecoder:
-    """Gives the texts of a script in turn, then stops; a LinkError in the script is raised instead.
+    """Returns the texts of a script in turn, then a stop. Raises an exception in the script instead.
 
-    `between_s` passes after the action line, as if the reason were still being verified; it may be changed
+    `between_s` passes after the action line, as if the reason were still being verified. A test may change it
     meanwhile.
     """
 

@@ -1,4 +1,4 @@
-"""What the Go2's front camera sends, on the loopback: H.264 as RTP to its multicast group. Argument: port.
+"""Plays the Go2's front camera on the loopback: H.264 over RTP to its multicast group. Argument: port.
 
 Prints a line once it sends.
 """
@@ -21,7 +21,7 @@ def main(port: int) -> None:
     stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
     began_s = time.monotonic()
     while True:
-        # A red picture that a white edge crosses once in two seconds.
+        # A red picture that a white edge crosses once every two seconds.
         age_s = time.monotonic() - began_s
         pixels = np.full((HEIGHT, WIDTH, 3), (200, 0, 0), np.uint8)
         pixels[:, : int(WIDTH * (age_s / 2.0 % 1.0))] = 255

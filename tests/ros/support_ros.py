@@ -29,7 +29,7 @@ SCAN = RangeScan((math.inf,) * 36, -math.pi, math.tau / 36, 0.0)
 
 
 class PatientAction(ActionNode):
-    """For tests of something else than its patience: their nodes share, and hold up, one interpreter."""
+    """Has long time limits: these tests are not about its limits, and their nodes share one interpreter."""
 
     def pilot_settings(self) -> PilotSettings:
         settings = super().pilot_settings()
@@ -38,17 +38,17 @@ class PatientAction(ActionNode):
 
 
 class ImpatientAction(PatientAction):
-    """For tests of a base whose trouble stays: what waits for its end is soon given up."""
+    """Waits only briefly for a base in trouble: for tests in which the trouble lasts."""
 
     def pilot_settings(self) -> PilotSettings:
         return replace(super().pilot_settings(), base_patience_s=0.5)
 
 
 class FakeBase:
-    """Moves as commanded, without lag; publishes odom and scan. Remembers every command with its time.
+    """Moves as commanded, without lag; publishes odom and scan. Records every command with its time.
 
-    Where its thread is held up it moves more slowly, and says so. Without `listens` it stands, and leaves
-    cmd_vel to another type.
+    If its thread is delayed it moves more slowly, and its odometry says so. With `listens` false it stands,
+    and does not subscribe to cmd_vel, so that another type may.
     """
 
     def __init__(self, client: Client, listens: bool = True) -> None:
@@ -66,7 +66,7 @@ class FakeBase:
         client.node.create_timer(PERIOD_S, self._step)
 
     def drive(self, velocity: Velocity) -> None:
-        """Move so from now on."""
+        """Sets the velocity from now on."""
         self._velocity = velocity
 
     def _on_command(self, message: Twist) -> None:
@@ -90,22 +90,23 @@ class FakeBase:
         self._scan.publish(self.scan_message(stamp))
 
     def scan_message(self, stamp: Any) -> LaserScan:
-        """Nothing within reach, all around the base."""
+        """Returns a scan with nothing in range, all around the base."""
         return convert.scan_message(SCAN, stamp, 8.0)
 
     def is_moving(self) -> bool:
         return bool(self.commands) and self.commands[-1][1] != Velocity()
 
     def stands_after(self, moment_s: float, within_s: float) -> bool:
-        """Whether nothing but zero was commanded later than `within_s` after a moment."""
+        """Returns whether all commands later than `within_s` after a moment are zero."""
         return all(
             velocity == Velocity() for time_s, velocity in self.commands if time_s > moment_s + within_s
         )
 
 
 class StillCamera:
-    """Ten pictures a second of a grey ramp, with the noise of a living sensor; frozen, it repeats the last
-    one, stamp and all; dead in its driver, it repeats the last one under new stamps.
+    """Publishes ten pictures a second of a grey ramp with noise.
+
+    `frozen` repeats the last one with its stamp; `dead` repeats the last one with new stamps.
     """
 
     def __init__(self, client: Client, width: int = 56, height: int = 28) -> None:
@@ -126,12 +127,12 @@ class StillCamera:
 
 
 class Speaker:
-    """Repeats a verified text as a living navigator does, until silenced."""
+    """Repeats a verified text as a running navigator does, until silenced."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._message: VerifiedText | None = None
-        # The clock that texts are stamped by.
+        # The clock of the texts' stamps.
         self.stamp_s = time.time
         self._publisher = client.node.create_publisher(VerifiedText, "verified_text", qos.EVENTS)
         client.node.create_timer(0.05, self._beat)
@@ -145,7 +146,7 @@ class Speaker:
         self._beat()
 
     def silence(self) -> float:
-        """Say nothing any more; the moment of it."""
+        """Stops repeating. Returns the time."""
         self._message = None
         return time.monotonic()
 
@@ -164,7 +165,7 @@ class Goals:
         self.feedback: list[Any] = []
 
     def send(self, instruction: str, start_s: float = WAIT_S) -> Any:
-        """The accepted or rejected goal's handle; `start_s`: how long the navigator may take to be there."""
+        """Returns the handle of a goal, accepted or not. The navigator may take `start_s` to appear."""
         wait_until(self._goals.server_is_ready, "the Navigate server", start_s)
         goal = Navigate.Goal(instruction=instruction)
 
@@ -174,7 +175,7 @@ class Goals:
         return result_of(self._client.do(lambda: self._goals.send_goal_async(goal, on_feedback)))
 
     def outcome(self, handle: Any, timeout_s: float = 40.0) -> Any:
-        """Status and result, once the goal has ended."""
+        """Waits until the goal has ended. Returns its status and result."""
         return result_of(self._client.do(handle.get_result_async), timeout_s)
 
     def result(self, handle: Any, timeout_s: float = 40.0) -> Any:

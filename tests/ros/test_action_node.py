@@ -39,7 +39,7 @@ def start(
     parameters: dict[str, Any] | None = None,
     action: type[ActionNode] = PatientAction,
 ) -> tuple[Any, FakeBase, Speaker]:
-    """The action node with a base and a navigator that it has heard of."""
+    """Starts the action node with a base and a navigator. Returns once all are connected."""
     node = run_node(lambda: action(parameters)).node
     base, speaker = FakeBase(client), Speaker(client)
     wait_until(lambda: node._odometry and node._scan, "odometry and scan")
@@ -58,7 +58,7 @@ def test_a_verified_action_is_driven_reported_and_ends_with_zeros(run_node: Run,
 
 
 def test_what_gazebos_bridge_says_is_no_other_name_of_odometry(run_node: Run, client: Client) -> None:
-    """The node `gazebo` publishes it anew, with its checks; it may only be late at the launch."""
+    """The node `gazebo` republishes it after its checks; at the launch it may only be late."""
     node = run_node(ActionNode).node
     client.node.create_publisher(OdometryMsg, "gazebo/odom", qos.EVENTS)
     wait_until(lambda: node.count_publishers("gazebo/odom"), "the bridge")
@@ -78,7 +78,7 @@ def test_a_silent_navigator_stops_the_robot_within_the_deadman(run_node: Run, cl
 
 
 class SimulatedTime:
-    """Publishes /clock at a pace, until it is paused; stamps as that clock has it."""
+    """Publishes /clock at `pace` times real time. A pace of 0 pauses it."""
 
     def __init__(self, client: Client, pace: float = 1.0) -> None:
         self.time_s, self.pace = 40.0, pace
@@ -101,7 +101,7 @@ def test_without_a_clock_simulated_time_is_named_and_moves_nothing(run_node: Run
 
 
 def test_a_simulated_clock_that_stands_still_ends_a_motion(run_node: Run, client: Client) -> None:
-    """As one does whose simulator hangs or is paused."""
+    """As with a simulator that hangs or is paused."""
     clock = SimulatedTime(client)
     node, base, speaker = start(run_node, client, {"use_sim_time": True}, ActionNode)
     wait_until(lambda: node.get_clock().now().nanoseconds, "the node's clock")
@@ -118,7 +118,7 @@ def test_a_simulated_clock_that_stands_still_ends_a_motion(run_node: Run, client
 def test_a_clock_that_is_set_back_under_way_holds_up_no_stop(
     driver: str, run_node: Run, client: Client
 ) -> None:
-    """As the system's is by NTP; here it becomes a simulated one at 0, which goes back as far as one can."""
+    """As NTP may set the system clock; here the node changes to simulated time 0, the largest step back."""
     node, base, speaker = start(run_node, client, action=ActionNode)
     if driver == "text":
         speaker.say(1, "move forward large")
@@ -381,7 +381,7 @@ def test_a_sport_service_that_falls_silent_ends_the_motion(run_node: Run, client
 
 
 def moves_by(client: Client, base: FakeBase) -> None:
-    """Let the base obey Move requests."""
+    """Makes the base obey Move requests."""
 
     def take(message: Request) -> None:
         if message.header.identity.api_id == go2_api.MOVE:
@@ -391,7 +391,7 @@ def moves_by(client: Client, base: FakeBase) -> None:
 
 
 def answer_everything(client: Client, silent: threading.Event | None = None) -> list[Request]:
-    """A sport service that says yes, unless it is silent; the requests it got."""
+    """Serves sport requests with success unless `silent` is set. Returns the requests it gets."""
     topic = go2_api.response_topic(go2_api.SPORT)
     responses = client.node.create_publisher(Response, topic, qos.EVENTS)
     requests: list[Request] = []
@@ -417,7 +417,7 @@ def test_the_lifecycle_can_be_walked_twice(run_node: Run, client: Client) -> Non
 
 
 def test_an_emergency_stop_outlives_a_cleanup(run_node: Run, client: Client) -> None:
-    """Only a release releases: what stopped the robot may well be why the node is set up anew."""
+    """Only a release ends it: the cause of the stop may well be the reason for the cleanup."""
     node = run_node(ActionNode).node
     node._set_e_stop(True)
     success = TransitionCallbackReturn.SUCCESS

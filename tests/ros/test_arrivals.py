@@ -1,5 +1,5 @@
-"""Messages that came while a node was busy count from when they came, in every node that judges or stamps
-them by that.
+"""Messages that arrive while a node is busy count from their arrival, in every node that judges or stamps
+them by it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from outrider.runtime.wiring.robot_pair import Edge
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]
-# Two poses of a robot that drives fast, and no robot's within half of that time.
+# Time and way between two poses of a fast robot. No robot covers this way in half the time.
 APART_S, APART_M = 0.2, 0.3
 UNSTAMPED = convert.time_of(0.0)
 
@@ -49,7 +49,7 @@ def odometry_at(x: float) -> OdometryMsg:
 
 
 def say_while_busy(client: Client, node: Any, gate: Any, topic: str, messages: list[Any]) -> list[float]:
-    """Publish messages APART_S apart while a node's executor is busy; when each was said, by `time.time`.
+    """Publishes messages APART_S apart while a node's executor is busy. Returns their times by `time.time`.
 
     The gate is open afterwards, so that the executor itself handles the first one.
     """

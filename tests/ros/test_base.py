@@ -1,4 +1,4 @@
-"""What every node shares: timers that end with its activity, and an end without a word."""
+"""What all nodes share: timers that end with their activation, and a shutdown without output."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_process_ends_in_time_with_the_status_it_was_given() -> None:
 
 
 class DestroyedMeanwhile(Waitable):
-    """As a publisher's event that another thread destroys just when the executor begins to wait."""
+    """Waits on an event that was destroyed, as if by another thread when the executor begins to wait."""
 
     def __init__(self, node: Any) -> None:
         super().__init__(node.default_callback_group)

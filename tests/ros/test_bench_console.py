@@ -1,4 +1,4 @@
-"""The console's benchmark runs whole, on a small scale, with tiny random models."""
+"""The console's benchmark runs end to end, on a small scale, with tiny random models."""
 
 from __future__ import annotations
 

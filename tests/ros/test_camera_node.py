@@ -1,4 +1,4 @@
-"""The camera node and the conversion of pictures."""
+"""The camera node and its conversion of pictures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STAMP = convert.time_of(12.5)
 def free_udp_port() -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("", 0))
-        return int(probe.getsockname()[1]) & ~1  # RTP has even ports, and its reports the next
+        return int(probe.getsockname()[1]) & ~1  # RTP uses an even port, and its reports the next one
 
 
 def picture() -> np.ndarray:
@@ -179,7 +179,7 @@ def test_what_is_no_interface_starts_no_stream(interface: str) -> None:
 
 
 class QueuedCapture:
-    """A driver that hands out the oldest of its pictures, as V4L's does: number after number."""
+    """A driver that returns its oldest picture first, as V4L's does; each picture is a number."""
 
     def __init__(self, *numbers: int) -> None:
         self.filled: queue.Queue[int] = queue.Queue()
@@ -280,7 +280,7 @@ def test_a_robot_s_picture_that_takes_long_is_followed_by_the_next_at_once() -> 
 
 
 class LossyHub:
-    """A robot's videohub on its own clock: answers after `takes_s`, but for the requests that are `lost`."""
+    """A robot's videohub on its own clock. Answers after `takes_s`, except the requests that are `lost`."""
 
     def __init__(self, lost: Callable[[int], bool], takes_s: float = 0.03) -> None:
         self.now_s = 0.0
@@ -392,7 +392,7 @@ def test_a_parameter_that_makes_no_topic_is_named(
 def test_the_camera_relays_its_own_pictures_to_nobody(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:
-    """A driver that publishes where the camera node does is named; compressed beside that name it is read."""
+    """A driver that publishes on the node's own topic is named; its compressed topic is read."""
     images = client.listen(Image, "camera/image_raw", qos.LATEST_SENSOR)
     node = run_node(lambda: CameraNode({"source": "topic", "topic": "camera/image_raw"})).node
     publisher = client.publisher(Image, "camera/image_raw", qos.EVENTS)

@@ -1,4 +1,4 @@
-"""`outrider console --sim` with the shipped pair, up to a person who opens the page and finds something."""
+"""`outrider console --sim` with the shipped pair: a person opens the page and finds something."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ WATCH = """() => {
 
 @pytest.fixture
 def browser() -> Iterator[Any]:
-    """Named before the console by a test: without one it is skipped before a robot is started."""
+    """Comes before `console` in a test's arguments: without a browser, no robot is then started."""
     with open_browser() as opened:
         yield opened
 
 
 @pytest.fixture
 def console(tmp_path: Path) -> Iterator[str]:
-    """`outrider console --sim` as a person starts it; the address of its page."""
+    """Starts `outrider console --sim` as a person does. Yields the address of its page."""
     memory = tmp_path / "memory.db"
     port = free_port()
     command = [sys.executable, "-m", "outrider", "console", "--sim", "--port", str(port)]
@@ -89,7 +89,7 @@ def test_the_simulated_robot_waits_for_commands(console: str) -> None:
 
 
 def stop_while_driving(page: Any, fingers: Fingers | None) -> None:
-    """Turn by hand, with a finger or a key, and stop while it is held."""
+    """Turns by hand, with a finger or a key, and presses stop meanwhile."""
     if fingers:
         fingers.down("[data-drive='turn,-1']")
     else:
@@ -132,7 +132,7 @@ def test_from_opening_the_page_to_the_robot_at_the_object(
     page.wait_for_selector("#answer.good", timeout=GOAL_MS)
     assert page.locator("#texts .token.a").count() > 0, "accepted drafts are shown"
     home = generate_home(SEED, target_of(INSTRUCTION), PLACEMENT)
-    # By odometry, which is noisy by two percent of a short way.
+    # The page's pose is odometry, whose noise is two percent of a short way.
     assert has_reached(home, wanted_in(INSTRUCTION, home), Pose2D(*page.evaluate("window.state.pose")))
     press("#past summary")
     page.wait_for_selector(f"#history .good >> text={INSTRUCTION}")

@@ -1,4 +1,4 @@
-"""A journal that cannot be written is told where people look: at the page, and in the diagnostics."""
+"""A journal that cannot be written is reported on the page and in the diagnostics."""
 
 from __future__ import annotations
 

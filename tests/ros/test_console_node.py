@@ -1,4 +1,4 @@
-"""The console over DDS: a page, the simulated robot, and everything between them."""
+"""The console over DDS, from a page to the simulated robot."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WORDS = Vocabulary({"colour": ("red",), "kind": ("chair",)})
 
 @dataclass
 class Teleop:
-    """The running graph, and what was said in it."""
+    """The running graph and the messages in it."""
 
     console: ConsoleNode
     decoder: ScriptedDecoder
@@ -69,13 +69,13 @@ class Teleop:
         return bool(self.commands) and convert.velocity_of(self.commands[-1]) == Velocity()
 
     def is_stopped(self) -> bool:
-        """Whether it stands, and the newest word of the emergency stop is that it holds."""
+        """Returns whether the robot stands and the newest message engages the emergency stop."""
         return self.stands() and bool(self.e_stops) and self.e_stops[-1].data
 
 
 @pytest.fixture
 def relays(tmp_path: Path) -> Relays:
-    """Keys and addresses of a relay that the console dials. It is not there, unless a test serves it."""
+    """Returns keys and addresses of a relay for the console to dial. It runs only if a test serves it."""
     return make_relays(tmp_path)
 
 
@@ -92,7 +92,7 @@ def teleop(run_node: Callable[..., NodeThread], client: Client, relays: Relays) 
     e_stops = client.listen(Bool, "e_stop", qos.COMMAND)
     run_node(lambda: SimulationNode({"seed": 3, "placement": "in_view", "odometry_noise": 0.0}))
     run_node(PatientAction)
-    # Motion by motion, for each motion's end is news of its own.
+    # Stepwise, so that the end of each motion is reported.
     settled = {"link_patience_s": 20.0, "motion": "stepwise", **SLOW_CAMERA}
     run_node(lambda: ScriptedNavigator(settled), threads=4)
     relay = {"relay": relays.endpoint, "relay_key_file": str(relays.keys / "go2.key")}
@@ -104,7 +104,7 @@ def teleop(run_node: Callable[..., NodeThread], client: Client, relays: Relays) 
 
 
 def hold(page: Page, teleop: Teleop, turn: float) -> None:
-    """Hold a key until the robot has turned well into that direction."""
+    """Holds a key until the robot has turned by 0.15 rad in that direction."""
     page.seated()
     before = teleop.pose()
     for _ in range(100):
@@ -173,7 +173,7 @@ def test_a_page_sees_the_camera_the_floor_and_the_text(teleop: Teleop) -> None:
 
 def test_a_point_of_the_map_is_gone_to_and_one_that_was_not_seen_is_refused(teleop: Teleop) -> None:
     page, here = teleop.open_page().seated(), teleop.pose()
-    page.wait_s = 60.0  # a way around something is several motions
+    page.wait_s = 60.0  # a way around something takes several motions
     page.read("walls")
     ends = []
     for bearing in (math.pi / 2, -math.pi / 2, math.pi, 0.0):
@@ -196,7 +196,7 @@ def test_a_command_the_navigator_does_not_know_comes_back_with_the_reason(teleop
 
 
 def test_a_command_is_sent_by_the_node_s_own_thread(teleop: Teleop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server's would race with the answer."""
+    """A send from the server's thread would race with the answer."""
     threads: list[int] = []
     goals = teleop.console._goals._goals
     send = goals.send_goal_async
@@ -229,7 +229,7 @@ def test_a_cancel_that_overtakes_its_command_still_counts(teleop: Teleop) -> Non
     teleop.decoder.script += ["turn left small\nsearch: nothing."] * 3
     teleop.decoder.between_s = 20.0
     page.send(do="say", text="find the red chair")
-    page.read("goal", state="running")  # it has been read and sent: the navigator has yet to take it
+    page.read("goal", state="running")  # it has been read and sent; the navigator has yet to accept it
     page.send(do="cancel")
     assert "cancelled" in page.read("goal", state="failed")["message"]
 
@@ -281,7 +281,7 @@ def test_values_of_another_version_and_poses_from_nowhere_are_ignored(teleop: Te
         console._on_odometry(lost, console.now_s())
         return console._pose
 
-    # In the node's own thread, where no other odometry comes in between.
+    # Runs in the node's own thread, so that no odometry arrives in between.
     lost_pose = console.executor.create_task(lose)
     wait_until(lost_pose.done, "the node's thread")
     assert lost_pose.result() is None
@@ -312,7 +312,7 @@ def test_a_console_beside_no_other_node_says_what_it_knows(
 
 
 class Lenses:
-    """Writes down what a console is told of its camera."""
+    """Records the camera models and counts the pictures that a console gets."""
 
     def __init__(self) -> None:
         self.seen_by: list[CameraModel | None] = []
@@ -401,7 +401,7 @@ def test_an_agent_has_real_nodes_carry_out_its_words_and_stops_them(teleop: Tele
         return json.loads((await call(session, "status"))[1])["last_goal"]
 
     async def told_the_end(session: Any, before: str) -> None:
-        """Until the agent has heard how its goal ended: the robot stands before the goal is over."""
+        """Returns once the agent sees its goal's end, which comes after the robot has stopped."""
         while await last_goal(session) == before:
             await asyncio.sleep(0.2)
 

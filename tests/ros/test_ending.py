@@ -1,4 +1,4 @@
-"""What asks a node's process to end: signals, a thread's exception, a supervisor that is gone."""
+"""What ends a node's process: signals, an exception in a thread, a lost supervisor."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ sys.exit(action_node.run_node(Told))
 
 
 def start_action(env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    """An action node in a process of its own, whose standard input takes a word."""
+    """Starts an action node in a process of its own that reads one word from its standard input."""
     command = [sys.executable, "-c", ACTION]
     pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, env={**ros_environment(), **(env or {})}, text=True, **pipes)
 
 
 class MovingRobot:
-    """An action node in a process of its own that carries out a text, with a base in this one."""
+    """An action node in a process of its own that carries out a text; its base runs in this process."""
 
     def __init__(self, client: Client, env: dict[str, str] | None = None) -> None:
         self.client, self.base = client, FakeBase(client)
@@ -65,7 +65,7 @@ class MovingRobot:
         try:
             wait_until(self.moves, "motion", timeout_s=60.0)
         except BaseException:
-            self.process.kill()  # or it would command the base of the next test
+            self.process.kill()  # otherwise it would command the base of the next test
             self.process.communicate()
             raise
         self.base.reports.clear()
@@ -76,7 +76,7 @@ class MovingRobot:
         self.client.publish(self._text, "verified_text", qos.EVENTS, wait=False)
 
     def moves(self) -> bool:
-        """Whether it drives by now; a step that came before odometry or a scan is followed by another."""
+        """Repeats the text. Returns whether the base drives. A step that already ended gets a new number."""
         self._text.step = max([self._text.step, *(report.step + 1 for report in self.base.reports)])
         self.client.do(self._repeat)
         return bool(self.base.commands) and self.base.commands[-1][1].vx > 0.05
@@ -87,7 +87,7 @@ class MovingRobot:
         self.process.stdin.flush()
 
     def end(self) -> str:
-        """What it printed on the way out; it was to end by itself, with the base told to stand."""
+        """Waits for the process to end by itself and for the base to stop. Returns the process's errors."""
         _, errors = self.process.communicate(timeout=SOON_S)
         wait_until(lambda: self.base.commands[-1][1].vx == 0.0, "a base that stands")
         return errors

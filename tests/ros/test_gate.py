@@ -1,4 +1,4 @@
-"""Subscriptions that wake nobody while nobody depends on them, and timers that slow down, in an executor."""
+"""Gates: subscriptions that do not wake the executor while nothing needs them, and timers that slow down."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.nodes.observers.markers_node import MarkersNode
 
 
 class Listener(MarkersNode):
-    """A node with a gate of its own and nothing else to do."""
+    """A node with a gate and nothing else to do."""
 
     def configure(self) -> None:
         self.numbers: list[int] = []
@@ -39,12 +39,12 @@ class Listener(MarkersNode):
         self.timer: Any = self.active_timer(0.01, lambda: self.wakes.append(time.monotonic()))
 
     def wakes_often(self) -> None:
-        """Returns once the executor has been awake a while."""
+        """Returns once the executor has been awake for a while."""
         before = len(self.wakes)
         wait_until(lambda: len(self.wakes) > before + 20, "the executor to be awake for a while")
 
     def in_its_thread(self, call: Callable[[], None]) -> None:
-        """Called by the executor, as all that reads a gate."""
+        """Runs a call in the executor's thread, where gates must be read."""
         done = threading.Event()
         guard = self.create_guard_condition(lambda: (call(), done.set()))
         guard.trigger()
@@ -52,7 +52,7 @@ class Listener(MarkersNode):
         self.destroy_guard_condition(guard)
 
     def read(self, number: int) -> bool:
-        """Whether the last number that has come is this one."""
+        """Reads the gate. Returns whether the last number that has arrived is `number`."""
         self.in_its_thread(self.gate.read)
         return self.numbers[-1:] == [number]
 
@@ -89,7 +89,7 @@ def test_a_message_comes_with_the_moment_of_its_arrival(listener: Listener, clie
 def test_messages_handled_at_once_and_read_keep_the_order_of_their_arrival(
     listener: Listener, client: Client
 ) -> None:
-    """Two come while the node is busy: the first is handled as its executor wakes, the other one is read."""
+    """Two arrive while the node is busy: the executor handles the first, whose handler reads the second."""
     heard = client.listen(Int32, "numbers", qos.EVENTS)
     said_s: list[float] = []
 

@@ -1,4 +1,4 @@
-"""The node before Gazebo's base, with the bridge's topics played by the test."""
+"""The node in front of Gazebo's base; the test plays the bridge's topics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Run = Callable[..., NodeThread]
 
 
 def move_base(client: Client, told: list[Twist], command: Twist) -> None:
-    """Play the watchdog and command a velocity, until the base is told to move."""
+    """Plays the watchdog and commands a velocity until the base is told to move."""
 
     def moves() -> bool:
         client.publish(Twist(), "gazebo/cmd_vel", qos.COMMAND)
@@ -140,7 +140,7 @@ def test_the_base_is_told_to_stand_when_the_deadman_s_process_is_killed(
             deadman.kill()
         killed_s = time.monotonic()
     wait_until(lambda: told[-1][1] == 0.0, "a base that stands")
-    # Not the watchdog's bound, which is a third of this: the machine's load.
+    # The bound allows for the load of this machine; the watchdog's own is a third of it.
     assert [s for s, x in told if x][-1] - killed_s < 0.5
 
 

@@ -1,4 +1,4 @@
-"""Conformance of the Go2's services: topics, ids, JSON and codes as unitree_sdk2 has them."""
+"""The Go2's services follow unitree_sdk2: topics, ids, JSON and codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Go2 command against a robot of messages, on a clock of the test's own."""
+"""Go2Command against a robot that only exchanges messages, on a clock of the test."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ AHEAD = Velocity(0.3, 0.0, 0.0)
 
 
 class Robot:
-    """Answers with `codes`, or not at all where a code is None; keeps one request between two looks.
+    """Answers with `codes`, or not at all for a code of None. Between two looks it keeps one request.
 
-    `mode`: the state that it has told; None for none.
+    `mode`: the state that it has reported; None for none.
     """
 
     def __init__(self, avoidance: bool = False, enabled: bool = False, mode: int | None = 0) -> None:
@@ -59,7 +59,7 @@ class Robot:
         )
 
     def advance(self, duration_s: float) -> None:
-        """The robot looks at what came last, and time goes on."""
+        """The robot takes the newest request of each service; then time advances."""
         for service, message in list(self._unread.items()):
             del self._unread[service]
             api_id = message.header.identity.api_id

@@ -1,4 +1,4 @@
-"""What keeps a Go2 from moving, in words, and that nothing then moves it but a stop is sent."""
+"""What keeps a Go2 from moving: the reason is named, and no request but a stop is sent meanwhile."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class AnsweringGo2:
 
 
 def action_of(run_node: Run, client: Client) -> Any:
-    """An active action node whose Go2 stands, with odometry and scan."""
+    """Starts an action node with odometry, a scan and a Go2 that stands. Returns the node."""
     AnsweringGo2(client)
     FakeBase(client, listens=False)
     node = run_node(lambda: ImpatientAction({"command_interface": "sport"})).node
@@ -197,7 +197,7 @@ def test_the_request_of_another_program_is_named_and_a_question_is_none(
 
 
 def test_a_robot_lies_on_while_the_emergency_stop_is_engaged(run_node: Run, client: Client) -> None:
-    """A node that starts, or is started again, does not make it stand up before the release."""
+    """A node that starts or restarts does not make the robot stand up before the release."""
     node = run_node(lambda: PatientAction({"command_interface": "sport"})).node
     client.publish(Bool(data=True), "e_stop", qos.EVENTS)
     wait_until(lambda: node.pilot.emergency, "the emergency stop")

@@ -1,4 +1,4 @@
-"""The simulated robot answers as a Go2 does, and every backend turns it the way it was told."""
+"""The simulated robot answers like a Go2, and every backend turns it in the commanded direction."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def simulation(run_node: Run) -> Any:
 
 
 class Caller:
-    """Calls of a service, one after the other."""
+    """Calls a service and waits for each answer."""
 
     def __init__(self, client: Client, service: str) -> None:
         self._client, self._topic = client, go2_api.request_topic(service)
@@ -61,7 +61,7 @@ def test_the_sport_service_moves_answers_and_stops_by_itself(run_node: Run, clie
     assert [code_of(call(go2_api.MOVE, spin)) for _ in range(5)] == [0] * 5
     assert code_of(call(go2_api.MOVE, "{}")) == go2_api.CODE_BAD_PARAMETER
     assert code_of(call(9999)) == go2_api.CODE_UNKNOWN_API
-    # Nobody re-sends the Move: the deadman on the robot must end it.
+    # The Move is not repeated: the robot's own deadman must end it.
     count = len(states)
     wait_until(lambda: len(states) >= count + 12, "more than a second of simulation")
     last = [state.pose.orientation.z for state in states[-3:]]
@@ -86,7 +86,7 @@ def test_the_camera_node_takes_pictures_from_the_videohub(run_node: Run, client:
     infos = client.listen(CameraInfo, "camera/camera_info", qos.LATEST_SENSOR)
     simulation(run_node)
     node = run_node(lambda: CameraNode({"source": "videohub", "frame_id": "front"})).node
-    # The simulation publishes pictures of its own; those of the camera node bear its frame.
+    # The simulation publishes pictures too; those of the camera node have its frame.
     wait_until(lambda: any(info.header.frame_id == "front" for info in infos), "a picture of the videohub")
     assert node.health()[0] == ""
 
@@ -97,7 +97,7 @@ def test_a_camera_without_a_robot_says_where_nobody_answers(run_node: Run, clien
 
 
 def shift_px(before: np.ndarray, after: np.ndarray) -> int:
-    """How far to the right the middle of a picture has moved."""
+    """Returns how many pixels the middle of a picture has moved to the right."""
     left = before.shape[1] // 3
     strip = before[:, left : 2 * left]
     return int(cv2.minMaxLoc(cv2.matchTemplate(after, strip, cv2.TM_CCOEFF_NORMED))[3][0]) - left

@@ -29,7 +29,7 @@ ROBOT_S = 77.0
 
 
 def state(number: int, pose: Pose2D, velocity: Velocity) -> Any:
-    """A state of a robot that was switched on ROBOT_S ago, by its own clock."""
+    """Returns the state of a robot that was switched on ROBOT_S ago; later ones have a higher `number`."""
     return state_message(unitree_go.SportModeState, Odometry(pose, velocity, ROBOT_S + 0.05 * number))
 
 
@@ -141,7 +141,7 @@ def test_odometry_comes_less_often_while_the_robot_stands(run_node: Run, client:
 
 
 def test_a_state_that_is_no_pose_goes_no_further_and_says_why(run_node: Run, client: Client) -> None:
-    """As the robot's IMU before it is ready, a state of zeros, and a position estimate that jumps."""
+    """As from an IMU that is not ready, a state of zeros, and a position estimate that jumps."""
     odometries: list[OdometryMsg] = client.listen(OdometryMsg, "odom", qos.EVENTS)
     node = run_node(lambda: Go2StateNode({"odometry_source": "sportmodestate"})).node
     wait_until(lambda: node.count_subscribers("odom"), "the subscription")

@@ -1,4 +1,4 @@
-"""The nodes against a robot of another DDS vendor, the Go2's: types, topics and bytes fit on the wire."""
+"""The nodes against a robot on another DDS implementation, the Go2's: types, topics and bytes match."""
 
 from __future__ import annotations
 

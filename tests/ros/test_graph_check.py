@@ -1,4 +1,4 @@
-"""The doctor's look at real graphs."""
+"""The doctor's checks of real graphs."""
 
 from __future__ import annotations
 

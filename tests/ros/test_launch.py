@@ -1,4 +1,4 @@
-"""The launch files describe the graph; only where ROS 2's launch packages are installed."""
+"""The launch files describe the graph. Runs only where ROS 2's launch packages are installed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
 
 
 def install_gazebo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the launch looks for: the program, and the bridge's package."""
+    """Makes stand-ins for what the launch looks for: the program, and the bridge's package."""
     (folder / "gz").touch(mode=0o755)
     (folder / "share" / "ros_gz_bridge").mkdir(parents=True)
     monkeypatch.setenv("PATH", str(folder))
@@ -150,7 +150,7 @@ def test_no_other_gazebo_s_topics_mix_with_those_of_a_launch(
         monkeypatch.setenv(name, value)
     actions = gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}), namespace)
     processes = [action for action in actions if isinstance(action, ExecuteProcess)]
-    assert len(processes) == 2  # Gazebo and its bridge, which must hear each other
+    assert len(processes) == 2  # Gazebo and its bridge, which must share a partition
     for process in processes:
         pairs = [
             tuple(launch.utilities.perform_substitutions(launch.LaunchContext(), list(part)) for part in pair)
@@ -202,7 +202,7 @@ def test_a_parameter_file_of_ones_own_goes_over_the_shipped_one_and_under_the_ar
 
 
 def performed(graph: Graph, group: dict[str, object] | None = None, **given: str) -> list:
-    """The nodes of a launch file for given arguments, within a group of another launch file."""
+    """Returns the nodes of a launch with given arguments, inside a group of another launch file."""
     from launch_ros.actions import Node
 
     from outrider.nodes.bringup.launching import describe
@@ -217,7 +217,7 @@ def performed(graph: Graph, group: dict[str, object] | None = None, **given: str
 
 
 def parameters_of(nodes: list, name: str) -> dict:
-    """What the node of this name is given by its parameter file."""
+    """Returns the parameters that a node gets from its parameter file."""
     node = next(n for n in nodes if n.node_name.endswith(f"/{name}"))
     path = next(value for value, is_file in node._Node__expanded_parameter_arguments if is_file)
     (section,) = yaml.safe_load(Path(path).read_text()).values()
@@ -276,7 +276,7 @@ def test_a_namespace_that_ros_does_not_take_is_refused() -> None:
 
 
 def exits(actions: list[Any], node: Any, status: int) -> list[Any]:
-    """What the launch does when the process of a node ends."""
+    """Returns the launch's actions after the process of a node has exited."""
     from launch.actions import RegisterEventHandler
     from launch.events.process import ProcessExited
 
@@ -317,7 +317,7 @@ def test_the_end_of_what_a_run_is_for_ends_the_launch(name: str) -> None:
     assert isinstance(ending, EmitEvent) and isinstance(ending.event, Shutdown)
 
 
-# What a mission does after its report: it draws pictures, for which it needs nobody.
+# A mission after its report: it makes its film, for which it needs no other process.
 FILMING = """
 import pathlib, sys, time
 folder = pathlib.Path(sys.argv[1])
@@ -394,7 +394,7 @@ def test_a_folder_that_no_report_can_be_written_to_is_refused_before_anything_st
 
 
 def sim_actions(arguments: dict[str, str]) -> list[Any]:
-    """What a launch of the simulated graph starts."""
+    """Returns the actions of a launch of the simulated graph."""
     from outrider.nodes.bringup.launching import describe
 
     description = describe(SIM_GRAPH)

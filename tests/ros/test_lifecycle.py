@@ -1,4 +1,4 @@
-"""Every transition in every state, of every node: answered, and at no cost to what runs."""
+"""Every transition in every state of every node is answered, and disturbs nothing that runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]
 CONFIGURE, CLEANUP = Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_CLEANUP
 ACTIVATE, DEACTIVATE = Transition.TRANSITION_ACTIVATE, Transition.TRANSITION_DEACTIVATE
-# From each state: what it has, and where that leads.
+# The transitions of each state, and the state that each leads to.
 WAYS = {
     "unconfigured": {CONFIGURE: "inactive"},
     "inactive": {CLEANUP: "unconfigured", ACTIVATE: "active"},
@@ -47,11 +47,11 @@ SHUTDOWNS = range(5, 8)
 UNKNOWN_TYPES = (len(RosParameter.Type), 255)
 RECORDING = "run.mcap"
 SLOW_MPS = 0.1
-"""Ahead, so that a motion outlasts what is asked meanwhile."""
+"""Forward speed: so low that a motion outlasts the requests during it."""
 
 
 class Manager:
-    """A lifecycle manager of one node."""
+    """A lifecycle manager for one node."""
 
     def __init__(self, client: Client, name: str) -> None:
         make = client.node.create_client
@@ -70,7 +70,7 @@ class Manager:
         return bool(self._ask(self._change, request).success)
 
     def set(self, parameter: Parameter) -> list[bool]:
-        """Whether each of the two services that set parameters took it."""
+        """Sets a parameter by each of the two services. Returns whether each accepted it."""
         parameters = [parameter]
         one = self._ask(self._set, SetParameters.Request(parameters=parameters)).results
         together = self._ask(
@@ -126,7 +126,7 @@ def test_every_request_in_every_state_is_answered(
         assert not any(manager.change(number) for number in misfits)
         assert not manager.change(label="fly") and manager.state == state
         assert manager.possible - set(SHUTDOWNS) == set(ways)
-        (tmp_path / RECORDING).unlink(missing_ok=True)  # a recorder replaces nothing
+        (tmp_path / RECORDING).unlink(missing_ok=True)  # a recorder overwrites no file
         assert manager.change(step), f"{step} from {state}"
         state = ways[step]
     assert manager.state == "active"

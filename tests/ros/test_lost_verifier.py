@@ -1,4 +1,4 @@
-"""A whole mission of the shipped pair, in processes of their own: its verifier comes late, and is killed."""
+"""A whole mission of the shipped pair in processes of its own; its verifier starts late, and is killed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WHEN_ASKED = "import sys, outrider.models; from outrider.cli import main; sys.st
 
 
 class Verifier:
-    """The command `outrider verifier` with the shipped target; its libraries load before it is to start."""
+    """The command `outrider verifier` with the shipped target. It loads its libraries before `start`."""
 
     def __init__(self, endpoint: str) -> None:
         arguments = ["verifier", "--endpoint", endpoint, "--model", str(MODELS / "target")]
@@ -47,14 +47,14 @@ class Verifier:
         self._process.stdin.close()
 
     def kill(self) -> None:
-        """As by kill -9."""
+        """Kills the process as `kill -9` does."""
         self._process.kill()
         self._process.wait()
 
 
 @dataclass
 class Observer:
-    """What the texts and the simulation have said so far."""
+    """The texts and simulation states received so far."""
 
     texts: list[VerifiedText]
     states: list[SimulationState]
@@ -66,12 +66,12 @@ class Observer:
         return self.states[-1].path_m
 
     def complaint(self) -> str:
-        """Why nothing may move, by the last word of the navigator; empty where it has no complaint."""
+        """Returns the navigator's reason why nothing may move, from its last text; empty without one."""
         last = self.texts[-1] if self.texts else None
         return last.text if last and last.state == VerifiedText.WITHDRAWN else ""
 
     def stands(self) -> bool:
-        """Whether the last half second of simulation has not moved the robot."""
+        """Returns whether the robot has not moved during the last half second of simulation."""
         recent = [convert.pose_of(state.pose) for state in self.states[-6:]]
         still = all(p.distance_to(recent[0].x, recent[0].y) < 0.005 for p in recent)
         return still and all(abs(p.yaw - recent[0].yaw) < math.radians(0.5) for p in recent)
@@ -79,7 +79,7 @@ class Observer:
 
 @pytest.fixture
 def verifiers(endpoint: str) -> Iterator[tuple[Verifier, Verifier]]:
-    """Of one endpoint; neither serves yet."""
+    """Yields two verifiers for one endpoint; neither serves yet."""
     both = Verifier(endpoint), Verifier(endpoint)
     yield both
     for verifier in both:
@@ -88,7 +88,7 @@ def verifiers(endpoint: str) -> Iterator[tuple[Verifier, Verifier]]:
 
 @pytest.fixture
 def endpoint(tmp_path: Path) -> Iterator[str]:
-    """Simulation, action node and navigator run; nobody serves the endpoint yet."""
+    """Yields an endpoint without a verifier, while simulation, action node and navigator run."""
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     arguments = {
         "instruction": TASK,
@@ -106,14 +106,14 @@ def endpoint(tmp_path: Path) -> Iterator[str]:
 
 
 def assert_stands_and_says_why(robot: Observer, endpoint: str) -> None:
-    """The complaint names what cannot be reached and what to do; from it on the robot does not move."""
+    """Waits for a complaint that names the endpoint and the remedy, then for the robot to stand."""
     wait_until(lambda: "cannot be reached" in robot.complaint(), "the navigator's complaint", SLOW_S)
     assert endpoint in robot.complaint() and "outrider verifier" in robot.complaint()
     seen = len(robot.states)
     wait_until(lambda: len(robot.states) > seen + 10 and robot.stands(), "a robot that stands", SLOW_S)
 
 
-@pytest.mark.timeout(900)  # three starts of a model: under a minute, and minutes on a starved machine
+@pytest.mark.timeout(900)  # a model is loaded three times: under a minute, or minutes on a starved machine
 def test_the_mission_waits_for_a_late_verifier_and_survives_the_death_of_it(
     endpoint: str, verifiers: tuple[Verifier, Verifier], client: Client
 ) -> None:

@@ -1,4 +1,4 @@
-"""Markers for RViz and Foxglove, over DDS: where the text, the goal and the path are drawn."""
+"""Markers for RViz and Foxglove, over DDS: the positions of the text, the goal and the path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def newest(arrays: list[MarkerArray], name: str) -> Marker | None:
 
 
 def odometry_at(x: float) -> OdometryMsg:
-    """Of a robot that takes its time from one to the next."""
+    """Returns odometry at `x`, stamped 0.6 s per metre."""
     odometry = Odometry(Pose2D(x, 0.0, math.pi / 2), Velocity(), 0.0)
     return convert.odometry_message(odometry, convert.time_of(0.6 * x))
 
@@ -44,7 +44,7 @@ def test_goal_and_action_are_drawn_from_where_the_frame_was_taken(
     path = wait_until(lambda: (m := newest(drawn, "path")) and len(m.points) == 2 and m, "the path")
     goal, arrow, text = (newest(drawn, name) for name in ("goal", "action", "text"))
     assert (goal.header.frame_id, goal.action) == ("odom", Marker.ADD)
-    # It looks along y, so what is 90 degrees left of it lies against x.
+    # The robot looks along y, so 90 degrees to its left is -x.
     assert (goal.pose.position.x, goal.pose.position.y) == pytest.approx((-1.0, 0.0))
     assert newest(drawn, "goal_name").text == "silver bottle"
     assert arrow.pose.position.x == pytest.approx(1.0) and arrow.scale.x == pytest.approx(0.5)

@@ -1,4 +1,4 @@
-"""The memory node: its services, what it sees by itself, and the store it shares with the navigator."""
+"""The memory node: its services, the sightings it stores, and the store it shares with the navigator."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_verified_texts_and_odometry_become_sightings(
     node = run_node(lambda: MemoryNode({"memory_store": store, "home": HOME})).node
 
     def stand_at(x: float) -> None:
-        """At a metre in a second."""
+        """Publishes odometry at `x` metres, stamped `x` seconds, and waits until the node has it."""
         odometry = Odometry(Pose2D(x, 0.0, 0.0), Velocity(), 0.0)
         client.publish(convert.odometry_message(odometry, convert.time_of(x)), "odom", qos.SENSOR)
         wait_until(lambda: node._pose is not None and node._pose.x == x, "the odometry")
@@ -134,7 +134,7 @@ def test_verified_texts_and_odometry_become_sightings(
 def test_a_sighting_is_placed_from_where_its_picture_was_taken(
     run_node: Callable[..., NodeThread], client: Client, store: str
 ) -> None:
-    """Under load a text comes when the robot has long gone on, or turned."""
+    """Under load a text arrives long after its picture, when the robot has moved or turned."""
     node = run_node(lambda: MemoryNode({"memory_store": store, "home": HOME})).node
     stamps = []
     for tick in range(60):
@@ -167,7 +167,7 @@ def test_a_store_that_cannot_be_opened_ends_the_start_with_the_reason(
 def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
     run_node: Callable[..., NodeThread], client: Client, store: str
 ) -> None:
-    """Told with its place by standing there; the models, which do not know the word, are never asked."""
+    """The place is the robot's own when it is told. The later search does not prompt the models."""
     decoder = ScriptedDecoder(["turn left large\nobey: x", *["move forward large\nobey: x"] * 2])
 
     class ScriptedNavigator(NavigatorNode):

@@ -42,11 +42,11 @@ from outrider.simulation.simulator import Simulator
 pytestmark = pytest.mark.ros
 REACHED_M = 0.9
 SEED = 25
-"""Of a home whose bottle is a small turn and three small moves away."""
+"""A home whose bottle is one small turn and three small moves away."""
 
 
 class Guide:
-    """Implements TextDecoder: turns towards the target, goes there, stops; by the simulation's own truth."""
+    """Implements TextDecoder: turns to the target, approaches it and stops, by the simulation's true pose."""
 
     link_state = LinkState.CONNECTED
 
@@ -85,7 +85,7 @@ def run_mission(
     filmed: bool = False,
     **guide: Any,
 ) -> tuple[int, str]:
-    """The mission's exit status and what it printed."""
+    """Runs a mission. Returns its exit status and its output."""
     clock = {} if real_time_factor == 1.0 else {"use_sim_time": True}
     options = {
         "real_time_factor": real_time_factor,
@@ -157,7 +157,7 @@ def test_a_navigator_that_dies_is_missed(client: Client) -> None:
 
 
 class SlowNavigator:
-    """A server of `Navigate` that takes its time to answer; its goal ends when it is cancelled."""
+    """A `Navigate` server that answers when the test allows it; its goal ends when it is cancelled."""
 
     def __init__(self, client: Client) -> None:
         self.asked, self.answer, self.cancelled = threading.Event(), threading.Event(), threading.Event()
@@ -178,7 +178,7 @@ class SlowNavigator:
         self._gone = False
 
     def leave(self) -> None:
-        """Take the server away; rclpy's own `destroy` may fail where it is called twice."""
+        """Takes the server away, once: rclpy's own `destroy` may fail on a second call."""
         with self._leaving:
             if not self._gone:
                 self.server.destroy()
@@ -211,11 +211,11 @@ def navigator(client: Client) -> Iterator[SlowNavigator]:
 def test_a_mission_that_is_stopped_before_its_goal_is_accepted_leaves_none_behind(
     navigator: SlowNavigator,
 ) -> None:
-    """Nobody would be left who ends it, and the robot would go on."""
+    """Otherwise nothing would end the goal, and the robot would go on."""
 
     class Stopping(threading.Event):
         def is_set(self) -> bool:
-            """From the question on; and once it is seen, the question is answered."""
+            """True once the navigator has been asked for the goal; the first such check lets it answer."""
             if navigator.asked.is_set():
                 navigator.answer.set()
             return navigator.asked.is_set()
@@ -322,7 +322,7 @@ def test_the_report_is_there_before_the_film_which_a_signal_breaks_off(
 
 
 def test_a_navigator_that_is_started_again_has_lost_the_goal(navigator: SlowNavigator) -> None:
-    """Its first process may be in the graph for a while yet."""
+    """Its first process may still be in the graph for a while."""
     navigator.answer.set()
     mission = MissionNode({"instruction": "find the silver bottle", "time_limit_s": 90.0})
     others: list[SlowNavigator] = []
@@ -343,7 +343,7 @@ def test_a_navigator_that_is_started_again_has_lost_the_goal(navigator: SlowNavi
 
 
 def test_a_goal_has_its_whole_time_in_a_slow_simulation(navigator: SlowNavigator, client: Client) -> None:
-    """Gazebo may pass half a second in one: the limit was one of real time, and cut searches short."""
+    """Gazebo may simulate half a second per second; a limit in real time would cut searches short."""
     navigator.answer.set()
     mission = MissionNode(
         {"instruction": "find the silver bottle", "time_limit_s": 5.0, "use_sim_time": True}
@@ -373,12 +373,12 @@ def test_a_goal_has_its_whole_time_in_a_slow_simulation(navigator: SlowNavigator
         client.node.destroy_timer(timer)
         mission.destroy_node()
     assert "not done within 5 s" in printed.getvalue()
-    # The last is shown after a last look of a real second.
+    # The last state is shown after a final wait of one real second.
     assert goal_s[-2] - goal_s[0] > 4.5
 
 
 def test_a_mission_that_is_asked_to_end_with_its_navigator_says_so(navigator: SlowNavigator) -> None:
-    """As by Ctrl-C at a launch: the answer of a navigator that ends too may not come."""
+    """As with Ctrl-C at a launch: a navigator that ends too may never answer."""
     navigator.answer.set()
     mission, stopping = MissionNode({"instruction": "find the silver bottle"}), threading.Event()
 
@@ -398,7 +398,7 @@ def test_a_mission_that_is_asked_to_end_with_its_navigator_says_so(navigator: Sl
 
 
 def test_the_goal_waits_for_the_recorder(navigator: SlowNavigator, client: Client, tmp_path: Path) -> None:
-    """What is published before it listens is not in the recording."""
+    """Messages published before the recorder subscribes are not in the recording."""
     navigator.answer.set()
     mission = MissionNode(
         {

@@ -34,7 +34,7 @@ TASKS = {"/red": ("find the silver bottle", 3), "/blue": ("find the red chair", 
 
 
 class Robot:
-    """What is seen of the robot in a namespace."""
+    """What the test sees of the robot in a namespace."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self.task, self.seed = TASKS[namespace]
@@ -58,7 +58,7 @@ class Robot:
 
 @pytest.fixture
 def robots(client: Client, tmp_path: Path) -> Iterator[dict[str, Robot]]:
-    """Simulation, action node, memory and navigator of each; the first one's graph has the verifier too."""
+    """Runs a simulation, action node, memory and navigator per robot, and a verifier in the first graph."""
     env = ros_environment(int(os.environ["ROS_DOMAIN_ID"]))
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     models = {"draft_model": str(MODELS / "draft"), "model": str(MODELS / "target")}

@@ -32,7 +32,7 @@ Run = Callable[..., NodeThread]
 
 
 class FakeNav2(OutriderNode):
-    """Takes goals, remembers them, and ends them as it is told; it moves nothing by itself."""
+    """Accepts goals, records them, and ends them as the test says; it moves nothing by itself."""
 
     spec_name = "mission"  # any spec will do: it has no parameter of its own
 
@@ -54,11 +54,11 @@ class FakeNav2(OutriderNode):
             cancel_callback=self._on_cancel,
             callback_group=ReentrantCallbackGroup(),
         )
-        # Else it is there for the next test.
+        # Otherwise the server would still exist in the next test.
         self.keep(server, lambda server: server.destroy())
 
     def start(self) -> None:
-        """Not a node of ours: no lifecycle."""
+        """Does nothing: this node has no lifecycle."""
 
     def _on_goal(self, _: Any) -> GoalResponse:
         self.is_asked.set()
@@ -105,7 +105,7 @@ def test_an_action_becomes_a_pose_and_its_success_a_report(run_node: Run, client
     pose = convert.pose_of(goal.pose)
     assert (pose.x, pose.y, pose.yaw) == pytest.approx((1.0, 2.5, math.pi / 2), abs=1e-6)
     assert all(velocity == Velocity() for _, velocity in base.commands), "velocities are nav2's alone"
-    # Again and again: zeros from before the goal may come late.
+    # Repeat the command: a zero from before the goal may arrive late.
     wait_until(lambda: base.drive(Velocity(0.5)) or base.pose.y >= 2.45, "the way")
     base.drive(Velocity())
     wait_until(lambda: node._odometry.pose.y == base.pose.y, "odometry")
@@ -116,7 +116,7 @@ def test_an_action_becomes_a_pose_and_its_success_a_report(run_node: Run, client
 
 
 def test_a_base_that_sways_as_it_stands_has_arrived_too(run_node: Run, client: Client) -> None:
-    """As one on legs does: it is waited for, and not for as long as a motion may take."""
+    """As a legged base does. The node waits for it to settle, but not for a motion's whole time limit."""
     _, nav2, base, speaker = start(run_node, client)
 
     def sway(message: OdometryMsg) -> None:
@@ -149,7 +149,7 @@ def test_nav2_that_goes_far_beyond_a_motion_is_cancelled(
     _, nav2, base, speaker = start(run_node, client)
     speaker.say(1, "turn left small" if astray.wz else "move forward small")
     wait_until(lambda: nav2.goals, "the goal")
-    # Again and again: zeros from before the goal may come late.
+    # Repeat the command: a zero from before the goal may arrive late.
     wait_until(lambda: base.drive(astray) or nav2.cancelled, "the cancellation")
     report = wait_until(lambda: base.reports, "a report")[0]
     assert report.outcome == MotionReport.FAILED and "asked for" in report.message
@@ -195,7 +195,7 @@ def test_a_goal_that_is_not_given_up_is_cancelled_again_and_the_base_held(
 
 
 def test_a_goal_that_nav2_accepts_long_after_a_stop_is_cancelled(run_node: Run, client: Client) -> None:
-    """Until then a person may drive: one that nav2 does not know does not hold the base for ever."""
+    """Until then a person may drive: a goal that nav2 has not accepted does not hold the base for ever."""
     node, nav2, base, speaker = start(run_node, client)
     nav2.may_answer.clear()
     speaker.say(1, "turn left large")
@@ -213,7 +213,7 @@ def test_a_goal_that_nav2_accepts_long_after_a_stop_is_cancelled(run_node: Run, 
 
 
 class ForgetfulNav2:
-    """A client of a nav2 that was started anew before it answered: it knows of no goal."""
+    """A client of a nav2 that restarted before it answered, and no longer has the goal."""
 
     def __init__(self) -> None:
         self.answer, self.num_cancels = Future(), 0

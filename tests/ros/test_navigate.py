@@ -48,7 +48,7 @@ WORDS = Vocabulary({"colour": ("red",), "kind": ("chair",)})
 
 @dataclass
 class Robot:
-    """The running graph and what it said."""
+    """The running graph and its messages."""
 
     decoder: ScriptedDecoder
     goals: Goals
@@ -59,7 +59,7 @@ class Robot:
         return convert.pose_of(wait_until(lambda: self.states, "the simulation")[-1].pose)
 
     def stands(self) -> bool:
-        """Whether the pose has not changed over the last few states."""
+        """Returns whether the pose has not changed over the last four states."""
         recent = [convert.pose_of(state.pose) for state in self.states[-4:]]
         return len(recent) == 4 and all(p.distance_to(recent[0].x, recent[0].y) < 0.01 for p in recent)
 
@@ -232,7 +232,7 @@ def test_a_second_goal_is_rejected_while_one_runs(robot: Robot) -> None:
 
 
 def test_of_two_goals_at_once_one_is_rejected(run_node: Callable[..., NodeThread]) -> None:
-    """The second is asked about before the first is carried out: else it would move the robot later."""
+    """The second is judged before the first executes: if accepted, it would move the robot later."""
 
     class ScriptedNavigator(NavigatorNode):
         def open_edge(self) -> Edge:
@@ -262,7 +262,7 @@ def test_texts_are_drawn_as_the_parameters_say(
 
 
 def test_what_a_failed_configuration_has_opened_is_closed(run_node: Callable[..., NodeThread]) -> None:
-    """Else a lifecycle manager that tries again leaves a link and a draft model behind each time."""
+    """Otherwise each retry of a lifecycle manager would leak a link and a draft model."""
     opened: list[ScriptedDecoder] = []
 
     class ForgetfulNavigator(NavigatorNode):
@@ -282,7 +282,7 @@ def test_what_a_failed_configuration_has_opened_is_closed(run_node: Callable[...
 def test_a_verifier_that_is_down_at_the_start_is_waited_for(
     run_node: Callable[..., NodeThread], client: Client, tiny_model_folder: Path
 ) -> None:
-    """With the real edge and tiny random models, whose texts are no actions: the goal ends once they come."""
+    """Uses the real edge and tiny random models, whose texts are no actions: the first one ends the goal."""
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
     draft = str(tiny_model_folder / "draft")
@@ -328,7 +328,7 @@ def test_a_dead_action_node_ends_the_goal_with_a_reason(
 def test_a_motion_ends_when_the_camera_repeats_itself_and_the_search_goes_on_with_it(
     run_node: Callable[..., NodeThread], client: Client, way: str
 ) -> None:
-    """As a driver does that has lost its camera: with the same stamp again and again, or with new ones."""
+    """As with a driver that has lost its camera: it repeats the stamp too, or gives new ones."""
     decoder = ScriptedDecoder(["move forward large\nlook: x"])
 
     class ScriptedNavigator(NavigatorNode):
@@ -353,7 +353,7 @@ def test_a_motion_ends_when_the_camera_repeats_itself_and_the_search_goes_on_wit
 def test_a_goal_ends_with_the_activation_it_was_given_in(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:
-    """A lifecycle manager is faster than the goal's worker, which looks only now and then."""
+    """A lifecycle manager may be faster than the goal's worker, which polls."""
     decoder = ScriptedDecoder(["turn left large\nlook: x"] * 10, between_s=0.2)
 
     class ScriptedNavigator(NavigatorNode):
@@ -392,7 +392,7 @@ def test_a_slow_simulated_clock_does_not_hold_up_the_sign_of_life(
 def test_with_a_mirrored_camera_no_goal_is_gone_for(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:
-    """Its own turns show it; then no text moves the robot, and the goal ends with the reason."""
+    """The robot's own turns reveal it; then no text moves the robot, and the goal ends with the reason."""
     decoder = ScriptedDecoder(["turn left large\nlook: x"] * 16)
 
     class MirroredSimulator(Simulator):
@@ -416,7 +416,7 @@ def test_with_a_mirrored_camera_no_goal_is_gone_for(
     result = goals.result(goals.send("find the red chair"))
     assert result.error_code == Navigate.Result.NO_SENSOR and "mirrored" in result.message
     assert "mirrored" in navigator.health()[0]
-    simulation.simulator.__class__ = Simulator  # mended
+    simulation.simulator.__class__ = Simulator  # no longer mirrored
     goals.send("find the red chair")
     wait_until(lambda: "mirrored" not in navigator.health()[0], "a new goal, which judges anew")
     wait_until(lambda: navigator._robot._mirror.votes[0] >= 2, "votes for the camera")
@@ -454,7 +454,7 @@ def test_a_lens_that_is_covered_under_way_stops_the_robot_and_ends_the_goal(
 
 
 class SilentNavigator(NavigatorNode):
-    """One that is told no text, and waits for its sensors for half a second."""
+    """A navigator without scripted texts that waits for its sensors for half a second."""
 
     def open_edge(self) -> Edge:
         return Edge(ScriptedDecoder([]), None)

@@ -32,7 +32,7 @@ def image(encoding: str, data: np.ndarray, step: int, big: bool = False) -> Imag
 
 
 def mosaic(pattern: str) -> np.ndarray:
-    """What a sensor behind a Bayer filter measures, the pattern read from the top left."""
+    """Returns what a sensor with a Bayer filter measures; the pattern starts at the top left."""
     rgb, out = scene(), np.empty((HEIGHT, WIDTH), np.uint8)
     for number, letter in enumerate(pattern):
         row, column = divmod(number, 2)
@@ -41,7 +41,7 @@ def mosaic(pattern: str) -> np.ndarray:
 
 
 def limited_yuv() -> tuple[np.ndarray, np.ndarray]:
-    """Brightness, and (u, v) of each 2x2 pixels, as cameras give them (BT.601)."""
+    """Returns the brightness, and (u, v) of each block of 2x2 pixels, in limited range (BT.601)."""
     planes = cv2.cvtColor(scene(), cv2.COLOR_RGB2YUV_I420).reshape(-1)
     pixels, quarter = HEIGHT * WIDTH, HEIGHT * WIDTH // 4
     u, v = planes[pixels : pixels + quarter], planes[pixels + quarter :]

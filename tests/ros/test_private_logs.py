@@ -1,4 +1,4 @@
-"""The logs of nodes: what a person said is in none of them, and their file is nobody else's to read."""
+"""The logs of nodes hold nothing that a person said, and only their owner can read them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_refused_sentence_is_told_to_who_said_it_and_logged_by_its_length(
 
 
 def test_the_log_files_of_nodes_are_private(tmp_path: Path) -> None:
-    """Whatever the umask; the process keeps its own for everything else."""
+    """Under any umask, which the process keeps for all its other files."""
     folder = tmp_path / "log"
     done = subprocess.run(
         [sys.executable, "-c", LOGGING], env={**os.environ, "ROS_LOG_DIR": str(folder)}, timeout=60

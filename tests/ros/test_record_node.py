@@ -33,7 +33,7 @@ TURN = "turn left small\nlook: nothing"
 
 
 def messages(path: Path, topic: str) -> list[tuple[str, bytes]]:
-    """Type and content of the messages of a topic, by the index at the end of the file."""
+    """Returns type and content of a topic's messages, found by the index at the end of the file."""
     with path.open("rb") as stream:
         found = make_reader(stream).iter_messages(topics=[topic])
         return [(schema.name, message.data) for schema, _, message in found]
@@ -112,7 +112,7 @@ def test_two_types_on_one_topic_are_named_and_the_rest_recorded(
     run_node: Callable[..., NodeThread], client: Client, tmp_path: Path
 ) -> None:
     recorder = run_node(lambda: RecordNode({"file": str(tmp_path / "run.mcap")}))
-    # One process cannot have both types on a topic, so the graph's answer is given here.
+    # One process cannot have both types on a topic, so the test passes what the graph would report.
     kinds = ("geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped")
     recorder.node._follow("/cmd_vel", [SimpleNamespace(topic_type=kind) for kind in kinds])
     client.publish(Bool(), "e_stop", qos.LATCHED, wait=False)

@@ -1,4 +1,4 @@
-"""What a goal's worker sees of the camera, with the time and the messages of the test."""
+"""What a goal's worker sees of the camera, with a clock and messages of the test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PERIOD_S = 0.1
 
 
 class ClockOnly:
-    """As much of a node as is needed without a graph; it is its own clock, and what that reads."""
+    """The parts of a node that work without a graph. It is also its own clock, and that clock's time."""
 
     def __init__(self) -> None:
         self.time_s = 100.0
@@ -59,7 +59,7 @@ class ClockOnly:
 
 
 def show(side: RosRobotSide, node: Any, bright: int) -> None:
-    """A picture, and the odometry of a robot that moves, one period later."""
+    """Advances by one period, then passes on a moving robot's odometry and a picture."""
     node.time_s += PERIOD_S
     stamp = convert.time_of(node.time_s)
     odometry = Odometry(Pose2D(0.3 * node.time_s, 0.0, 0.0), Velocity(vx=0.3), node.time_s)
@@ -117,7 +117,7 @@ def test_pictures_are_compared_with_the_odometry_of_their_moment_whatever_its_cl
 
 
 class Told:
-    """A publisher, and what it published."""
+    """A publisher that keeps what it publishes."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
@@ -130,7 +130,7 @@ class Told:
 
 
 def test_what_came_before_a_simulated_clock_was_set_back_is_not_taken_for_new() -> None:
-    """Else a camera that died with it is gone by for as long as the clock needs to catch up."""
+    """Otherwise a camera that died with the clock counts as fresh until the clock has caught up."""
     node: Any = ClockOnly()
     side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
     side.texts = side.tokens = Told()
@@ -141,7 +141,7 @@ def test_what_came_before_a_simulated_clock_was_set_back_is_not_taken_for_new() 
     assert side.odometry() is None and side.frame_after(2.0, 0.0) is None
     side.beat()
     assert side.texts.messages[-1].state == StepState.WITHDRAWN.value
-    for bright in range(2, 15):  # until odometry has gone on for a second from where it was set back to
+    for bright in range(2, 15):  # until odometry has gone on for a second after the reset
         show(side, node, bright)
     assert side.odometry() is not None and side.frame_after(2.0, 0.0) is not None
 
@@ -225,7 +225,7 @@ def test_a_driver_that_gives_each_picture_twice_is_not_taken_for_one_that_repeat
 def test_a_frozen_camera_is_noticed_however_seldom_or_often_odometry_comes(
     odometry_s: float, late_s: float, is_frozen: bool
 ) -> None:
-    """One picture of every few has odometry of its own moment; pictures are `late_s` old as they come."""
+    """Only some pictures have odometry with their own stamp; pictures arrive `late_s` after their stamp."""
     node: Any = ClockOnly()
     side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.2)
     came_s = shown_s = node.time_s
@@ -247,7 +247,7 @@ def test_a_frozen_camera_is_noticed_however_seldom_or_often_odometry_comes(
 
 
 def ride(side: RosRobotSide, node: Any, speed_mps: float) -> None:
-    """Odometry of a speed, one period later."""
+    """Advances by one period, then passes on odometry of a given speed."""
     node.time_s += PERIOD_S
     odometry = Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(vx=speed_mps), node.time_s)
     side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)), node.time_s)

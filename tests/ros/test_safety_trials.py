@@ -1,4 +1,4 @@
-"""Faults under way with the real commands of a base: some of each kind, on each way to command it."""
+"""Faults during motion with the real commands of a base: some of each kind, for each command interface."""
 
 from __future__ import annotations
 

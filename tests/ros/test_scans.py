@@ -1,4 +1,4 @@
-"""Scans over DDS: the lidar's place from tf, and an action node that moves only by what it sees."""
+"""Scans over DDS: the lidar's transform from tf, and an action node that moves only with a usable scan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LASER = "laser"
 
 
 class LidarBase(FakeBase):
-    """A base before a wall across its way, seen by a lidar at `mount`; the scan's frame is `frame_id`."""
+    """A base in front of a wall, with a lidar at `mount`; the scan's frame is `frame_id`."""
 
     frame_id = LASER
     mount = Pose2D(0.0, 0.0, 0.0)
@@ -49,7 +49,7 @@ class LidarBase(FakeBase):
         return convert.scan_message(scan, stamp, 8.0, self.frame_id)
 
     def _publish_transform(self) -> None:
-        """Nothing, unless a test says so."""
+        """Does nothing; subclasses may publish a transform."""
 
 
 def transform_of(mount: Pose2D, prefix: str = "", stamp: Any = None) -> TransformStamped:
@@ -128,7 +128,7 @@ def test_without_a_transform_nothing_moves_and_diagnostics_say_what_to_start(
 
 
 class SwivelBase(LidarBase):
-    """Its lidar's place comes on /tf, as a joint's, until it is lost."""
+    """Publishes its lidar's transform on /tf, like a joint's, unless it is `lost`."""
 
     lost = False
 

@@ -1,4 +1,4 @@
-"""A goal ends with whoever sent it: a console or a mission that is killed or frozen, with the real nodes."""
+"""A goal ends with its sender, a console or mission that is killed or frozen, with the real nodes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ START_S = 60.0
 
 
 class ScriptedNavigator(NavigatorNode):
-    """Needs no model: a turn of a given size asks none."""
+    """Needs no model: a turn of a given size needs no prompt."""
 
     def open_edge(self) -> Edge:
         return Edge(ScriptedDecoder([]), WORDS)
@@ -57,7 +57,7 @@ def navigator(run_node: Callable[..., NodeThread]) -> Any:
 
 @pytest.fixture
 def base(run_node: Callable[..., NodeThread], client: Client, navigator: Any) -> Iterator[FakeBase]:
-    """A robot with a navigator; the test's own client is a foreign one, which stays and misses nobody."""
+    """Yields a base with a navigator. The test's own client sends no heartbeats and stays connected."""
     StillCamera(client)
     made = FakeBase(client)
     run_node(PatientAction)
@@ -66,7 +66,7 @@ def base(run_node: Callable[..., NodeThread], client: Client, navigator: Any) ->
 
 
 def say_at_a_page(port: int, agent: str) -> None:
-    """A goal, in a console of another process, from a page that gives signs of life as long as that lives."""
+    """Sends a goal from a page of another process's console, and keeps that page active."""
     page = wait_until(lambda: opened(port, agent), "the console", START_S)
     page.read("state", warning="")  # the console is active
     if not agent:
@@ -92,7 +92,7 @@ def opened(port: int, agent: str) -> Page | None:
 
 @contextmanager
 def sender(kind: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has sent a goal, or will once it has found the navigator."""
+    """Starts a process that sends a goal: a mission, or a console for a person or an agent."""
     port = free_port()
     if kind == "mission":
         module, values = "navigator.mission_node", {"instruction": LONG}
@@ -128,7 +128,7 @@ def test_a_goal_ends_with_the_process_that_sent_it(
         wait_until(base.is_moving, "motion", START_S)
         assert not goals.send("turn left 10 degrees").accepted, "the robot is busy"
         process.send_signal(end)
-        # DDS itself forgets a process that was killed after some 20 s, and a frozen one too.
+        # DDS itself needs some 20 s to drop a process that was killed or frozen.
         wait_until(lambda: NO_SENDER in [line.msg for line in log], "the goal's end", 10.0)
         wait_until(lambda: not base.is_moving(), "a robot that stands", 5.0)
         next_one = goals.send("turn left 10 degrees")
@@ -136,7 +136,7 @@ def test_a_goal_ends_with_the_process_that_sent_it(
 
 
 class Watching(MarkersNode):
-    """Watches a goal's sender; the test looks in its stead, from the node's own thread."""
+    """Watches a goal's sender. The test does the periodic looks, in the node's own thread."""
 
     def configure(self) -> None:
         self.sender = ClientWatch(self, "navigate")
@@ -184,7 +184,7 @@ def test_another_s_signs_do_not_hold_a_goal(watching: Any, client: Client) -> No
 def test_a_cancel_just_before_its_goal_begins_ends_it_as_cancelled(
     base: FakeBase, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """rclpy looks for a cancel, and lets the goal begin: here the cancel comes between the two."""
+    """rclpy checks for a cancel, then starts the goal; here the cancel comes between the two."""
     plain = ServerGoalHandle.is_cancel_requested.fget
     asked: list[Any] = []
 
@@ -208,7 +208,7 @@ def test_a_cancel_just_before_its_goal_begins_ends_it_as_cancelled(
 def test_a_goal_that_is_dropped_as_it_is_accepted_does_not_keep_the_next_one_out(
     base: FakeBase, client: Client, navigator: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test does what the navigator's own timer does, which takes some seconds."""
+    """The test runs the callback of the navigator's timer, which itself would take some seconds."""
 
     def refuse(*_: Any) -> None:
         raise RuntimeError("no place for a goal")

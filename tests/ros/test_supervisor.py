@@ -1,4 +1,4 @@
-"""The processes of a demo: started, watched, replaced, and all gone at the end. With tiny random models."""
+"""The processes of a demo are started, watched, replaced, and all ended. With tiny random models."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def start_demo(out: Path, models: Path, strategy: str = "outrider") -> subproces
 
 
 def node_processes(out: Path) -> list[int]:
-    """Processes that were started with this run's parameter file."""
+    """Returns the processes that were started with this run's parameter file."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -55,7 +55,7 @@ def node_processes(out: Path) -> list[int]:
 
 
 def test_a_whole_demo_leaves_its_report_and_no_process(tmp_path: Path, tiny_model_folder: Path) -> None:
-    # To outrider, random drafts are not worth their bytes.
+    # The strategy `outrider` would not send random drafts: they are not worth their bytes.
     demo = start_demo(tmp_path, tiny_model_folder, strategy="sd")
     output, errors = demo.communicate(timeout=120)
     assert demo.returncode == 1, errors  # random models find nothing
@@ -171,7 +171,7 @@ def test_a_port_in_use_is_named() -> None:
     for endpoint in ("nonsense", "tcp://127.0.0.1:99999", "tcp://127.0.0.1:port"):
         with pytest.raises(ConfigError, match="must read tcp://HOST:PORT"):
             check_endpoint_free(endpoint)
-    check_endpoint_free("tcp://a..b:5757")  # no name: the connection says so
+    check_endpoint_free("tcp://a..b:5757")  # not a valid name: the connection reports it
 
 
 def test_a_process_without_a_model_does_not_load_torch() -> None:

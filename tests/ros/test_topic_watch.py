@@ -1,4 +1,4 @@
-"""Publishers and readers of other types and QoS at the action node's topics, and people whose QoS is any."""
+"""Publishers and readers of other types and QoS at the action node's topics; people may use any QoS."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EVERY_QOS = [
 
 
 class Stranger:
-    """A node of another process, as far as DDS knows: one participant has one type for each topic."""
+    """A node in a DDS participant of its own: a participant has only one type for each topic."""
 
     def __init__(self) -> None:
         self._context = rclpy.Context()
@@ -50,7 +50,7 @@ class Stranger:
             spin_once(self._executor, 0.02)
 
     def repeat(self, message: Any, topic: str, profile: QoSProfile, period_s: float = 0.02) -> Any:
-        """A publisher that repeats a message."""
+        """Returns a publisher that repeats a message."""
         publisher = self.node.create_publisher(type(message), topic, profile)
         self.node.create_timer(period_s, lambda: publisher.publish(message))
         return publisher
@@ -99,7 +99,7 @@ def start(
 def test_a_publisher_of_another_type_is_named_and_the_robot_stands(
     topic: str, wrong: type, run_node: Run, client: Client, stranger: Stranger
 ) -> None:
-    node, base, speaker = start(run_node, client, max_forward_mps=0.1)  # it is not to be there meanwhile
+    node, base, speaker = start(run_node, client, max_forward_mps=0.1)  # so slow that the motion lasts
     speaker.say(1, "move forward large")
     wait_until(base.is_moving, "motion")
     publisher = stranger.node.create_publisher(wrong, topic, qos.EVENTS)
@@ -206,7 +206,7 @@ def test_a_joystick_of_each_type_at_once_is_named_and_the_robot_stands(
 
 
 def test_a_publisher_that_is_there_and_silent_is_no_second_driver(run_node: Run, client: Client) -> None:
-    """As one of a process that died is, until the lease of its participant has ended."""
+    """As the publisher of a dead process is, until the lease of its participant has ended."""
     node, base, _ = start(run_node, client)
     client.node.create_publisher(Twist, "cmd_vel_joy", qos.COMMAND)
     wait_until(lambda: node.count_publishers("/cmd_vel_joy") == 1, "the silent one")
@@ -256,7 +256,7 @@ def test_a_latched_stop_among_latched_releases_engages(
 
 
 def test_types_are_watched_where_nothing_is_read_too(ros: None) -> None:
-    """The name is known by what a node says it is, before remappings."""
+    """A topic is looked up by the node's own name for it, before remappings."""
     from outrider.nodes.common.topic_watch import TopicWatch
 
     node = rclpy.create_node("reader", cli_args=["--ros-args", "-r", "camera/image_raw:=/cam/image"])
@@ -276,7 +276,7 @@ def test_types_are_watched_where_nothing_is_read_too(ros: None) -> None:
 def test_a_node_that_would_drive_by_its_own_velocities_names_them_and_stands(
     hand: str, run_node: Run, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody would let go of such a hand: what it asks for is what it was given."""
+    """Such a hand would never let go: the node would follow its own commands."""
     init = LifecycleNode.__init__
 
     def remapped(self: LifecycleNode, name: str, **more: Any) -> None:

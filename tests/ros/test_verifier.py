@@ -1,4 +1,4 @@
-"""The verifier node: what it refuses is seen in /diagnostics."""
+"""The verifier node reports what it refuses in /diagnostics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.ros
 
 
 def diagnostics_of(messages: list[DiagnosticArray], name: str) -> dict[str, str]:
-    """The newest values that a node has published."""
+    """Returns the newest diagnostic values of a node."""
     values = [
         {pair.key: pair.value for pair in status.values}
         for message in list(messages)

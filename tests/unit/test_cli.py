@@ -42,7 +42,7 @@ COMMANDS = [
 
 
 def every_command() -> list[tuple[list[str], typer.core.TyperCommand]]:
-    """The words and the command of each command of the command line."""
+    """Returns each command of the command line with its words."""
 
     def below(words, command):
         if not hasattr(command, "commands"):
@@ -119,11 +119,11 @@ def test_a_seed_that_no_generator_takes_is_refused():
 
 
 def commands_with_models() -> list[list[str]]:
-    """Every command that takes --models, with an argument where it wants one."""
+    """Returns every command that takes --models, with an argument if it needs one."""
     found = []
     for group, command in every_command():
         options = {option for parameter in command.params for option in parameter.opts}
-        if "--models" in options and group[0] != "train":  # which writes there
+        if "--models" in options and group[0] != "train":  # train writes to --models
             wanted = ["x" for parameter in command.params if parameter.param_type_name == "argument"]
             found.append([*group, *wanted[:1]])
     return found
@@ -135,7 +135,7 @@ def test_a_models_folder_that_is_missing_is_a_wrong_option(command, tmp_path):
     missing = tmp_path / "no-models"
     result = CliRunner().invoke(cli.app, [*command, "--models", str(missing)])
     assert isinstance(result.exception, ConfigError), result.output
-    if command[-1] != "x":  # which is no file either, and may be looked at first
+    if command[-1] != "x":  # "x" is no file either, and may be checked first
         assert str(missing) in str(result.exception)
 
 
@@ -165,7 +165,7 @@ def test_robots_are_added_listed_and_revoked(tmp_path):
 
 
 def status_of(*words: str) -> tuple[int, str]:
-    """Exit status of the command, run in this process, and what it prints."""
+    """Runs a command in this process. Returns its exit status and its output."""
     printed, status = io.StringIO(), 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["outrider", *words])
@@ -331,7 +331,7 @@ from outrider.runtime.reports import replay
 replay.read_steps = lambda file: []
 cli.app(sys.argv[1:])
 """
-"""Ends where models or the simulation would be imported."""
+"""Ends at an import of the models' or the simulation's libraries."""
 
 
 @pytest.mark.lengthy

@@ -1,4 +1,4 @@
-"""What holds for every `outrider bench ...` and `outrider eval ...`."""
+"""Rules for every `outrider bench ...` and `outrider eval ...`."""
 
 import ast
 import io
@@ -50,7 +50,7 @@ def test_there_is_a_legend_for_every_benchmark_and_for_nothing_else():
 
 @pytest.mark.parametrize("command", LEGENDS)
 def test_headings_are_words(command):
-    """No heading is a sign that only its author reads."""
+    """No heading is an abbreviation that only its author understands."""
     for heading in LEGENDS[command]:
         assert heading not in {"tau", "miss", "exit", "pass", "up", "down", "model", "mend", "tok/s", "p90"}
     assert all(line.split("  ", 1)[1].strip() for line in legend(command).splitlines())

@@ -1,4 +1,4 @@
-"""How a command ends where the system refuses a path, closes what it reads from, or asks it to end."""
+"""How a command ends when the system refuses a path, closes a stream, or asks it to end."""
 
 import errno
 import fcntl
@@ -89,7 +89,7 @@ def work(**_):
 leaf.callback = work
 command(sys.argv[1:])
 """
-"""A command that makes a folder for a while, and is told to end."""
+"""A command that makes a temporary folder and gets a SIGTERM."""
 
 
 @pytest.mark.lengthy
@@ -114,7 +114,7 @@ def app():
 cli.app = app
 cli.main()
 """
-"""A library, such as ctypes, that is interrupted as it calls Python, and raises what it makes of that."""
+"""A library, such as ctypes, that turns an interrupt of its callback into another exception."""
 
 
 def test_an_interrupt_that_a_library_has_made_another_exception_of_is_one():
@@ -136,7 +136,7 @@ with stopping_on_signals(stopping):
     say("to nobody")
     Path("report.json").write_text("whole")
 """
-"""What leaves a report once nobody reads what it says."""
+"""Writes its report after its output was closed."""
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ with stopping_on_signals(stopping):
     print("to nobody", flush=True)
     Path("report.json").write_text("whole")
 """
-"""What leaves a report once it is told to end."""
+"""Writes its report after it was asked to end."""
 
 
 def test_what_loses_its_terminal_leaves_its_report(tmp_path):

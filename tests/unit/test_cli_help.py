@@ -1,4 +1,4 @@
-"""A help page holds every word of its command, in a pipe and in terminals of any width."""
+"""A help page has every word of its command, in a pipe and in terminals of any width."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.commands import command_line
 
 
 def below(context: Any) -> Iterator[Any]:
-    """The contexts of a command and of all below it."""
+    """Yields the contexts of a command and of all its subcommands."""
     yield context
     for name, command in getattr(context.command, "commands", {}).items():
         yield from below(command.make_context(name, [], parent=context, resilient_parsing=True))
@@ -25,7 +25,7 @@ PAGES = list(below(command_line().make_context("outrider", [], resilient_parsing
 
 
 def told(context: Any) -> Iterator[str]:
-    """What a page has to say, in pieces that hold together."""
+    """Yields the texts that a page must have, each in one piece."""
     command = context.command
     yield context.command_path
     yield from inspect.cleandoc(command.help or "").split("\n\n")
@@ -39,7 +39,7 @@ def told(context: Any) -> Iterator[str]:
 
 
 def unbroken(text: str) -> str:
-    """The words of a text with one space between, so that its line ends do not matter."""
+    """Returns a text with single spaces, so that its line breaks do not matter."""
     return " ".join(text.split())
 
 
@@ -65,7 +65,7 @@ def test_a_help_page_is_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_a_command_takes_is_read_once() -> None:
-    """The command line asks for it several times over: reading it anew took a sixth of a start."""
+    """The command line asks for the types several times; evaluating them anew took a sixth of a start."""
     commands = [page.command for page in PAGES if not hasattr(page.command, "commands")]
     assert len(commands) > 50
     for command in commands:

@@ -1,4 +1,4 @@
-"""A wrong path or name is refused before anything that takes seconds to import, by every command."""
+"""Every command refuses a wrong path or name before any import that takes seconds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ WRONG = {
     "--animation": "film.gif",
     "--since": "yesterday",
 }
-"""What an option refuses that takes a name or a path."""
+"""A wrong value for each option that takes a name or a path."""
 ELSEWHERE = {
     "any words": {"--name", "--home", "--matching", "--robot"},
     "a node's, or of a server that is opened": {
@@ -69,7 +69,7 @@ ELSEWHERE = {
     },
     "looked at beside a journal": {"--journal-key"},
 }
-"""Options without such a value here, and why."""
+"""Options without a wrong value here, by reason."""
 WORDS = {
     "instruction": "find the silver bottle",
     "sentence": "turn left",
@@ -78,7 +78,7 @@ WORDS = {
 }
 READ = {"file", "folder", "data", "source", "model"}
 WRITTEN = {("train", "data"), ("train", "answers"), ("record",)}
-"""Commands whose path is written, and tried as options are."""
+"""Commands that write to the path they are given, so that a missing one is no error."""
 REFUSALS = """
 import contextlib, importlib.abc, json, sys
 class TooSlow(importlib.abc.MetaPathFinder):
@@ -101,7 +101,7 @@ REFUSED = {"ConfigError", "StoreInputError", "BadParameter"}
 
 
 def leaves(words: tuple[str, ...], command: Any) -> list[tuple[tuple[str, ...], Any]]:
-    """Every command below a group, with its words."""
+    """Returns every command below a group, with its words."""
     if not hasattr(command, "commands"):
         return [(words, command)]
     return [one for name, inner in command.commands.items() for one in leaves((*words, name), inner)]
@@ -115,20 +115,20 @@ def kind_of(parameter: Any) -> Any:
 
 
 def choices_of(annotation: Any) -> tuple[str, ...]:
-    """The values of a Literal, by itself or or-ed with None; none for another type."""
+    """Returns the values of a Literal of strings; empty for another type."""
     values = get_args(annotation)
     return values if values and all(isinstance(one, str) for one in values) else ()
 
 
 def takes_words(parameter: Any) -> bool:
-    """Whether it is an option whose value is a name or a path."""
+    """Returns whether a parameter is an option whose value is a name or a path."""
     if parameter.param_type_name != "option" or parameter.is_flag:
         return False
     return kind_of(parameter) in (str, Path, list[str]) or bool(choices_of(kind_of(parameter)))
 
 
 def needed(command: Any, path: str = "data", but: str = "") -> list[str]:
-    """Values for the arguments and options that a command asks for, `but` for one option."""
+    """Returns values for a command's arguments and required options, except the option `but`."""
     words = []
     for one in command.params:
         if one.param_type_name == "argument":
@@ -140,7 +140,7 @@ def needed(command: Any, path: str = "data", but: str = "") -> list[str]:
 
 
 def wrong_options() -> list[list[str]]:
-    """Each command with each of its options of names and paths given a wrong one."""
+    """Returns every command with each of its options of names and paths, given a wrong value."""
     return [
         [*words, one.opts[0], WRONG.get(one.opts[0], "no-such-choice"), *needed(command, but=one.opts[0])]
         for words, command in COMMANDS.items()
@@ -150,7 +150,7 @@ def wrong_options() -> list[list[str]]:
 
 
 def missing_paths() -> list[list[str]]:
-    """Each command that reads a file or a folder, given one that is not there."""
+    """Returns every command that reads a file or a folder, given one that does not exist."""
     return [
         [*words, *needed(command, MISSING)]
         for words, command in COMMANDS.items()
@@ -164,14 +164,14 @@ CASES = [*wrong_options(), *missing_paths()]
 
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
-    """What each case ends with, in one process that imports no model library."""
+    """Returns the error of each case, from one process that imports no model library."""
     here = tmp_path_factory.mktemp("here")
     for name in ("shard-0000.msgpack", "shard-0001.msgpack", "tokenizer.json"):
         (here / "data" / "tokenizer" / name).parent.mkdir(parents=True, exist_ok=True)
         (here / "data" / name).touch()
         (here / "data" / "tokenizer" / name).touch()
     command = [sys.executable, "-c", REFUSALS]
-    free = ["--endpoint", f"tcp://127.0.0.1:{free_port()}"]  # something may listen at the default
+    free = ["--endpoint", f"tcp://127.0.0.1:{free_port()}"]  # another program may use the default
     cases = [[*case, *free] if case[0] == "verifier" and free[0] not in case else case for case in CASES]
     done = subprocess.run(
         command, cwd=here, input=json.dumps(cases), capture_output=True, text=True, timeout=240

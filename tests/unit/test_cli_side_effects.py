@@ -1,4 +1,4 @@
-"""A command line that is mistyped makes nothing: no folder, no file, no key."""
+"""A mistyped command line creates nothing: no folder, no file, no key."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PLACES = {
     "--token-file": "new/token",
     "--weights": "new/stops.safetensors",
 }
-"""Options that name what a command writes."""
+"""Options that name what a command writes, with a path for each."""
 WORDS = {"robots": "go2-b", "words": "kiosk", "ids": "1", "role": "draft"}
 
 
 def leaves(words: tuple[str, ...], command: Any) -> list[tuple[tuple[str, ...], Any]]:
-    """Every command below a group, with its words."""
+    """Returns every command below a group, with its words."""
     below = getattr(command, "commands", None)
     if below is None:
         return [(words, command)]
@@ -41,7 +41,7 @@ COMMANDS = dict(leaves((), command_line()))
 
 
 def called(words: tuple[str, ...]) -> list[str]:
-    """A command with all of its arguments, and with everything that it can write named."""
+    """Returns a command with all of its arguments, and with a path for everything that it can write."""
     line = list(words)
     for one in COMMANDS[words].params:
         if one.param_type_name == "argument":
@@ -59,7 +59,7 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(line: list[str], home: Path) -> bool:
-    """Whether a command line is wrong usage, and leaves an empty home empty."""
+    """Returns whether a command line is wrong usage and leaves an empty home empty."""
     result = CliRunner().invoke(cli.app, line)
     is_refused = result.exit_code == 2 or isinstance(result.exception, ConfigError)
     return is_refused and list(home.iterdir()) == []
@@ -110,7 +110,7 @@ def test_no_command_writes_its_figures_over_what_it_reads(tmp_path: Path) -> Non
 
 
 def typed_alike(kind: type) -> list[tuple[tuple[str, ...], Any]]:
-    """Every command with each of its parameters of a type."""
+    """Returns every command with each of its parameters of a type."""
 
     def has(hint: Any) -> bool:
         return hint is kind or any(map(has, get_args(hint)))
@@ -119,7 +119,7 @@ def typed_alike(kind: type) -> list[tuple[tuple[str, ...], Any]]:
 
 
 def refusal(words: tuple[str, ...], parameter: Any, value: str) -> str:
-    """What a command says to a value, given as often as it wants one."""
+    """Returns a command's refusal of a value, which is given as often as the parameter takes one."""
     line = list(words)
     for one in COMMANDS[words].params:
         if one.name == parameter.name:
@@ -144,7 +144,7 @@ def refusal(words: tuple[str, ...], parameter: Any, value: str) -> str:
 def test_a_number_that_is_not_finite_is_refused(
     words: tuple[str, ...], parameter: Any, value: str, empty_home: Path
 ) -> None:
-    if value == str(parameter.default):  # as the help page has it
+    if value == str(parameter.default):  # the default is allowed, even if it is infinite
         return
     assert "no finite number" in refusal(words, parameter, value)
     assert list(empty_home.iterdir()) == []

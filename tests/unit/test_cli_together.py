@@ -1,4 +1,4 @@
-"""An option that would do nothing beside the others is refused: none is passed over in silence."""
+"""An option that would have no effect beside the others is refused."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ALONE = {
     "--near": {"memory search keys": ["--home here", "--radius 2"]},
     "--corpus": {
         "verifier": ["--answer-model models/draft"],
-        "verifier --corpus=": ["--answer-model models/draft"],  # empty: none
+        "verifier --corpus=": ["--answer-model models/draft"],  # empty: no corpus
     },
     "--draft-model": {"verifier": ["--draft-device cpu"], "verifier --draft-model=": ["--draft-device cpu"]},
     "--live": {"bench weights": ["--run ."]},
 }
-"""Options that need another one: by that, by command."""
+"""Options that need another one: by that one, then by command."""
 BESIDE = {
     "--no-ros": {
         "demo": [
@@ -50,7 +50,7 @@ BESIDE = {
     "--changes 2": {"bench decoding": ["--regime lan", "--models models", "--texts 2", "--drafters lookup"]},
     "--alternatives": {"bench decoding": ["--ablations", "--ablate choose_length"]},
 }
-"""Options that another one leaves without a meaning."""
+"""Options that have no effect together with another one: by that one, then by command."""
 PASSED_OVER = [
     *[
         (f"{words} {option}", option, needed)
@@ -68,7 +68,7 @@ PASSED_OVER = [
 
 
 def refusal(words: str) -> str:
-    """What a command line is refused with."""
+    """Returns the error of a command line that is refused."""
     result = CliRunner().invoke(cli.app, words.split())
     assert isinstance(result.exception, ConfigError), (result.exception, result.output)
     return str(result.exception)

@@ -12,12 +12,12 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def is_documented(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-    """Whether the first line of the docstring is more than a word or two."""
+    """Returns whether the first line of the docstring has more than two words."""
     return len((ast.get_docstring(node) or "").partition("\n")[0].split()) > 2
 
 
 class Inheritance:
-    """Which methods a class inherits with a docstring; classes are told apart by their names alone."""
+    """The documented methods that each class inherits. Classes of the same name count as one."""
 
     def __init__(self, modules: Iterable[ast.Module]) -> None:
         self._bases: dict[str, set[str]] = defaultdict(set)
@@ -29,13 +29,13 @@ class Inheritance:
                 self._documented[node.name] |= {one.name for one in methods if is_documented(one)}
 
     def documented(self, name: str) -> set[str]:
-        """The methods that the bases of a class document, theirs included."""
+        """Returns the methods that are documented in any base of the class."""
         bases = self._bases[name] - {name}
         return set().union(*(self._documented[base] | self.documented(base) for base in bases))
 
 
 def undocumented(module: ast.Module, inheritance: Inheritance) -> Iterator[str]:
-    """The public functions, classes and methods that have no docstring; an override may have its base's."""
+    """Yields public functions, classes and methods without a docstring; overrides may rely on their base."""
     for node in module.body:
         if not isinstance(node, (*FUNCTIONS, ast.ClassDef)) or node.name.startswith("_"):
             continue

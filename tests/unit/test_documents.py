@@ -1,4 +1,4 @@
-"""The documents' links lead somewhere, and the reference that is written from the code is whole."""
+"""The links in the documents lead somewhere, and the generated reference is complete."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ FILES = [*WRITTEN, *(DOCS / path for path in REFERENCE.PAGES)]
 
 @cache
 def texts() -> dict[Path, str]:
-    """Every page, those that are written from the code among them."""
+    """Returns every page, including the generated ones."""
     pages = {DOCS / path: text for path, text in REFERENCE.pages().items()}
     return {file: file.read_text() for file in WRITTEN} | pages
 
 
 def reference(page: str) -> str:
-    """A page that is written from the code."""
+    """Returns a generated page."""
     return texts()[DOCS / "reference" / page]
 
 
 def without_code(text: str) -> str:
-    """The text without fenced blocks, indented code and code in sentences."""
+    """Returns the text without fenced blocks, indented code and inline code."""
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     lines = [line for line in text.splitlines() if not line.startswith("    ")]
     return re.sub(r"`[^`]*`", "", "\n".join(lines))
 
 
 def is_there(name: str) -> bool:
-    """Whether a dotted name is a module, or what a module defines."""
+    """Returns whether a dotted name is a module, or something that a module defines."""
     folder, _, last = name.rpartition(".")
     if importlib.util.find_spec(folder) is None:
         return False
@@ -64,14 +64,14 @@ def is_there(name: str) -> bool:
 
 @cache
 def anchors(text: str) -> set[str]:
-    """The anchors of a page's headings, as mkdocs and GitHub make them."""
+    """Returns the anchors of a page's headings, as mkdocs and GitHub make them."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
     cleaned = [re.sub(r"[^\w\s.-]", "", one.lower()).replace(".", "") for one in headings]
     return {re.sub(r"[\s]+", "-", one.strip()) for one in cleaned}
 
 
 def broken_links(file: Path) -> list[str]:
-    """The relative links of a page that lead to no file, no page or no heading."""
+    """Returns the relative links of a page that lead to no file, page or heading."""
     broken = []
     text = without_code(texts()[file])
     for link in (*LINK.findall(text), *PICTURE.findall(text)):

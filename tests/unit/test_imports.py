@@ -1,4 +1,4 @@
-"""The architecture's arrows: who may import whom, and who owns which heavy library."""
+"""The architecture's layers: which part may import which, and which parts own each heavy library."""
 
 import ast
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ LAYERS = {
     "cli": 5,
     "__main__": 6,
 }
-"""A part may import those below it; of `runtime` and above, only `cli` imports `evaluation`."""
+"""A part may import those with a lower number; from `runtime` up, only `cli` imports `evaluation`."""
 
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "runtime": (
@@ -84,7 +84,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"agents", "relay"},
     ),
 }
-"""The rooms of a part, lowest floor first; "." is what lies beside them. Imports go down, never along."""
+"""The rooms of a part, lowest floor first; "." is its own modules. Imports go down, never along."""
 OWNERS = {
     "transformers": {"models", "training"},
     "torch": {"models", "training", "decoding", "evaluation"},
@@ -131,7 +131,7 @@ def imported_modules(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def objection(part: str, module: str) -> str | None:
-    """Why `part` may not import `module`, or None."""
+    """Returns why `part` may not import `module`, or None."""
     top, _, rest = module.partition(".")
     if top == "outrider" and rest:
         other = rest.partition(".")[0]
@@ -170,7 +170,7 @@ def test_every_part_has_its_place():
 
 @cache
 def room_of(module: str) -> str:
-    """The room of a module of the package, as a dotted path: of `outrider.a.b.c` it is `a.b`."""
+    """Returns the room of a module of the package, as a dotted path: for `outrider.a.b.c` it is `a.b`."""
     path = SOURCE.joinpath(*module.split(".")[1:])
     return ".".join((path if path.is_dir() else path.parent).relative_to(SOURCE).parts)
 
@@ -181,7 +181,7 @@ def floor_of(room: str) -> int:
 
 
 def targets(node: ast.ImportFrom) -> Iterator[str]:
-    """The modules and packages that an import of names takes them from."""
+    """Yields the modules and packages from which an import takes its names."""
     for alias in node.names:
         name = f"{node.module}.{alias.name}"
         yield name if is_module(name) else str(node.module)

@@ -1,4 +1,4 @@
-"""The modules that texts of the repository name exist, with what they are said to hold."""
+"""The modules that texts of the repository name exist, and define what the texts say."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = {part for parts in MODULES for part in parts}
 NO_MODULES = re.compile(
     r".*\.(json|jsonl|yaml|py|png|key|safetensors)|tokenizer\.ggml\.\w+|robot\.journal\b.*|[\w.]+_(head|key)"
 )
-"""Files, the journal's parts, and keys of a GGUF file."""
+"""Names that are no modules: files, parts of the journal, and keys of a GGUF file."""
 TEXTS = sorted(
     [
         *SOURCE.rglob("*.py"),
@@ -33,7 +33,7 @@ _NAME = re.compile(r"`(?:outrider\.)?([a-z_]+(?:\.[A-Za-z_]+)+)`")
 
 
 def named(text: str) -> list[str]:
-    """Dotted names that begin with a folder or module of ours, or end with a class of nobody else's."""
+    """Returns dotted names that begin with our folders or modules, or end with a class of nobody else's."""
     found = [match.group(1) for match in _NAME.finditer(text)]
     return [one for one in found if not NO_MODULES.fullmatch(one) and _is_ours(*one.split("."))]
 
@@ -43,7 +43,7 @@ def _is_ours(first: str, *others: str) -> bool:
 
 
 def exists(name: str) -> bool:
-    """Whether it ends the name of a module or folder, or of what a module has at its top or in a class."""
+    """Returns whether a name ends that of a module or folder, or of a definition in a module or class."""
     parts = tuple(name.split("."))
     if hasattr(outrider, name.removeprefix("outrider.")):
         return True

@@ -1,4 +1,4 @@
-"""No library tells others that it is used, or leaves a device id in the home folder."""
+"""No library reports its use, or leaves a device id in the home folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPENED = [
 
 
 def run(code: str, home: Path) -> str:
-    """What a program prints whose home and temporary files lie in a folder, and that is told nothing."""
+    """Returns the output of a program with its home and temporary files in `home`, without such settings."""
     told = {name: value for name, value in os.environ.items() if "TELEMETRY" not in name}
     for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         told[name] = str(home)

@@ -1,4 +1,4 @@
-"""What ROS 2 and colcon take from this checkout: dependencies, licence, installed files."""
+"""What ROS 2 and colcon read from this checkout: dependencies, licence, installed files."""
 
 import ast
 import configparser
@@ -14,9 +14,9 @@ import setuptools
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCH_AND_NODES = (*(ROOT / "launch").glob("*.py"), *(ROOT / "src/outrider/nodes").rglob("*.py"))
 NOT_OF_ROS = {"cv2", "mcap", "mujoco", "numpy", "outrider", "rich", "__future__"}
-# Used where they are installed; stand-ins take their place elsewhere.
+# Used if installed; stand-ins replace them elsewhere.
 OPTIONAL = {"unitree_api", "unitree_go"}
-# Keys of rosdep's base for packages of Python, as of August 2026, and what each brings.
+# rosdep's keys for Python packages, as of August 2026, and the package that each installs.
 KEYS = {
     "python3-catkin-pkg": "catkin-pkg",
     "python3-hypothesis": "hypothesis",
@@ -33,7 +33,7 @@ KEYS = {
     "python3-yaml": "pyyaml",
     "python3-zmq": "pyzmq",
 }
-# Packages of the distributions that are supported, all released in each.
+# Packages that are released in every supported distribution.
 ROS = """
 action_msgs ament_cmake ament_cmake_pytest ament_index_python builtin_interfaces diagnostic_msgs geometry_msgs
 launch launch_ros lifecycle_msgs nav2_msgs nav_msgs navigation2 rcl_interfaces rclpy ros_gz_bridge ros_gz_sim

@@ -1,6 +1,6 @@
-"""Every command that a document prints is taken: by the command line, by a launch file or by the Makefile.
+"""Every command that a document prints is accepted by the command line, a launch file or the Makefile.
 
-Nothing is run. Files that the reader makes are made here; those of the repository must be there.
+Nothing is run. The tests make the files that a reader makes; those of the repository must exist.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from outrider.runtime.node_graph.parameter_values import argument_value, graph_p
 from outrider.wire.keys import create_keys
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {file for file in ROOT.glob("*.md") if file.name != "CHANGELOG.md"}  # which tells of former commands
+PAGES = {file for file in ROOT.glob("*.md") if file.name != "CHANGELOG.md"}  # it has former commands
 FILES = [*sorted(PAGES), *sorted((ROOT / "docs").rglob("*.md"))]
 PROGRAM = r"(?:outrider|ros2 launch|make|python -m outrider)"
 OF_EVERY_LAUNCH = {"namespace", "params_file", "remap"}
 NUMBERS = (int, float, int | None, float | None)
 PLACEHOLDER = re.compile(r"[A-Z]{1,10}")
 IN_PLACE_OF = {"--ablate": "all", "--look": "dim", "--regime": "lte", "--link": "lte"}
-"""Values of options for which a document prints a word in capital letters."""
+"""Values for options that a document prints with a placeholder in capital letters."""
 OF_A_MENTION = {"MissingParameter", "BadOptionUsage"}
-"""What a name of a command or of an option in a sentence may lack: values."""
+"""Errors for missing values, which a command or an option named in a sentence may have."""
 
 
 def without_comment(line: str) -> str:
@@ -41,7 +41,7 @@ def without_comment(line: str) -> str:
 
 
 def lines_in_blocks(text: str) -> Iterator[str]:
-    """The commands of fenced and indented blocks, with those that a comment there offers in their place."""
+    """Yields the commands of fenced and indented blocks, with the alternatives that their comments give."""
     text = re.sub(r"\\\n\s*", " ", text)
     fenced = [
         line for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) for line in block.split("\n")
@@ -55,7 +55,7 @@ def lines_in_blocks(text: str) -> Iterator[str]:
 
 
 def printed(file: Path) -> list[tuple[str, bool]]:
-    """The commands of a document, each with whether it stands in a sentence."""
+    """Returns the commands of a document, each with whether it is in a sentence."""
     text = re.sub(r"<!--.*?-->", "", file.read_text(), flags=re.DOTALL)
     mentioned = re.findall(rf"`({PROGRAM} [^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     found = dict.fromkeys(lines_in_blocks(text), False)
@@ -67,7 +67,7 @@ CASES = [(file, line, is_mention) for file in FILES for line, is_mention in prin
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what documents tell a reader to have, and with this repository's data."""
+    """Returns a folder with the files that the documents tell a reader to have, and the repository's data."""
     here = tmp_path_factory.mktemp("reader")
     for name in ("models", "config", "benchmarks", "docs"):
         (here / name).symlink_to(ROOT / name)
@@ -91,7 +91,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def as_a_reader(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In that folder, on a machine with a GPU and every extra."""
+    """Runs each test in that folder, as if on a machine with a GPU and every extra."""
     monkeypatch.chdir(place)
     monkeypatch.setenv("HOME", str(place))
     for name in ("common.present.check_device", "common.present.check_ray"):
@@ -102,7 +102,7 @@ def as_a_reader(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def filled(command: Any, words: list[str]) -> list[str]:
-    """The words, with a value for each option whose value is printed as a placeholder."""
+    """Returns the words, with a value for each option whose value is printed as a placeholder."""
     options = {name: one for one in command.params for name in one.opts}
     values = list(words)
     for at, (name, value) in enumerate(itertools.pairwise(words), start=1):
@@ -114,7 +114,7 @@ def filled(command: Any, words: list[str]) -> list[str]:
 
 
 def take_command(words: list[str], is_mention: bool) -> None:
-    """Parses a command of the command line, with every check of its options. Raises what is wrong."""
+    """Parses a command line with every check of its options. Raises the error that is found."""
     command, path = command_line(), ["outrider"]
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words[0]]
@@ -126,7 +126,7 @@ def take_command(words: list[str], is_mention: bool) -> None:
             if hasattr(command, "commands"):
                 command.resolve_command(context, words)
             check_sentence(path[-1], context.params)
-    except typer.Exit:  # of --help and --version
+    except typer.Exit:  # --help and --version
         return
     except Exception as error:
         if not (is_mention and type(error).__name__ in OF_A_MENTION):
@@ -144,7 +144,7 @@ def check_sentence(command: str, values: dict[str, Any]) -> None:
 
 
 def take_launch(words: list[str]) -> None:
-    """Checks the arguments of `ros2 launch outrider`. Raises what is wrong."""
+    """Checks the arguments of `ros2 launch outrider`. Raises an error if one is wrong."""
     package, file, *given = words
     assert package == "outrider" and (ROOT / "launch" / file).is_file(), file
     graph = getattr(node_graphs, f"{file.partition('.')[0].upper()}_GRAPH")
@@ -156,7 +156,7 @@ def take_launch(words: list[str]) -> None:
 
 
 def take_make(words: list[str], is_mention: bool) -> None:
-    """Checks targets and variables of the Makefile. Raises what is wrong."""
+    """Checks targets and variables of the Makefile. Raises an error if one is wrong."""
     text = (ROOT / "Makefile").read_text()
     variables = dict(one.split("=", 1) for one in words if "=" in one)
     targets = set(re.findall(r"^([a-z]+):", text, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""What `import outrider` offers: every name once, described, typed, and imported only when it is used."""
+"""The names that `import outrider` offers: unique, documented, typed, and imported only on use."""
 
 import configparser
 import importlib

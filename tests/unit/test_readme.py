@@ -34,9 +34,9 @@ GRAPHS = {
 
 
 def tree() -> list[Path]:
-    """The paths of the section Tree; a line lies in the folder that it is indented under.
+    """Returns the paths of the section Tree; a line is in the folder under which it is indented.
 
-    A line of folders alone names all of them.
+    A line with several folders names all of them.
     """
     paths: list[Path] = []
     folders: list[tuple[int, Path]] = [(0, ROOT)]
@@ -58,7 +58,7 @@ def tree() -> list[Path]:
 
 
 def tracked_at_the_top() -> set[Path]:
-    """What git keeps in this folder and in that of the tests; none where this is no checkout."""
+    """Returns what git tracks at the top of this folder and of the tests'; empty without a checkout."""
     if shutil.which("git") is None:
         return set()
     listing = subprocess.run(["git", "ls-files"], cwd=ROOT, text=True, capture_output=True).stdout
@@ -70,12 +70,12 @@ def tracked_at_the_top() -> set[Path]:
 
 
 def commands() -> list[str]:
-    """Every line of the command `outrider` or of a launch in the documents."""
+    """Returns every `outrider` command and every launch in the documents."""
     return sorted({command for document in DOCUMENTS for command in commands_in(document.read_text())})
 
 
 def commands_in(document: str) -> list[str]:
-    """Those of one document, from blocks of code and from sentences."""
+    """Returns the commands of one document, from code blocks and from sentences."""
     text = re.sub(r"```.*?```", "", document, flags=re.DOTALL).replace("\\\n", " ")
     blocks = [line.partition("  #")[0] for line in text.splitlines() if line.startswith("    ")]
     parts = [part.strip() for block in blocks for part in re.split(r"&&|;", block)]

@@ -1,4 +1,4 @@
-"""Tests give a constant another value where the product takes it as a parameter, and patch none by name."""
+"""Tests give another value to a constant where the product takes a parameter, and patch none by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def patched_constants(source: str) -> Iterator[tuple[int, str]]:
-    """The line and name of every constant that `setattr` of anything sets."""
+    """Yields the line and name of every constant that a call of `setattr` sets."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     for call in calls:
         called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

@@ -1,4 +1,4 @@
-"""The bounds on files, folders and functions. What is beyond them is named here."""
+"""The limits on files, folders and functions, with their exceptions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG_FUNCTIONS = {
     "cli/servers.py:verifier",
     "cli/robot.py:demo",
 }
-"""Those of `cli` are long by their options, which are their signature. No function may join them."""
+"""Functions in `cli` that are long because their options are their signature. None may be added."""
 
 
 def name_of(path: Path) -> str:
@@ -24,7 +24,7 @@ def name_of(path: Path) -> str:
 
 
 def functions() -> Iterator[tuple[str, int]]:
-    """Each function with its lines, the signature's included."""
+    """Yields each function with its number of lines, signature included."""
     for file in FILES:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -1,4 +1,4 @@
-"""An agent over HTTP that has gone is known by its connections; its place goes to a new one."""
+"""Connections show when an agent over HTTP has gone; a new agent then gets its slot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'
 
 
 class Server:
-    """Opens a session at each request without one, as MCP does, and keeps calls open until they may end."""
+    """Opens a session for each request without one, as MCP does, and holds calls until `may_end` is set."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -52,7 +52,7 @@ class Server:
 
 
 class Request:
-    """A request of an agent, whose connection may break."""
+    """A request of an agent; its connection may break."""
 
     def __init__(self, server: Server, method: str, session: str, body: bytes) -> None:
         self.sent: list[Any] = []

@@ -1,4 +1,4 @@
-"""Connections without the token, slow or many, beside the stops of agents and of persons, in one process."""
+"""Stops of agents and persons get through while many slow connections without the token are open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("room_for_many_sockets")
 TESTS = Path(__file__).resolve().parents[2]
 MAX_FILES, REQUEST_S, MANY = 256, 1.0, 400
 STOP_S = 5.0
-"""Far less than a request's time of old, which had no end; far more than a stop takes."""
+"""Far longer than a stop takes; too short for a stop that waits until the crowd's requests end."""
 TOKEN = "of agents in a crowd"
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}
 UNFINISHED = [
@@ -40,7 +40,7 @@ UNFINISHED = [
 
 
 class Agents:
-    """The process of both servers, and one agent's session."""
+    """The process of both servers, with a session of one agent."""
 
     def __init__(self, **settings: Any) -> None:
         self.process = subprocess.Popen(
@@ -57,7 +57,7 @@ class Agents:
         assert status == 200
 
     def ask(self, method: str, params: object, timeout_s: float = 30.0) -> tuple[int, str, str]:
-        """The status, session and text of an answer."""
+        """Sends a request. Returns the answer's status, session and text."""
         self._number += 1
         told = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         headers = {
@@ -76,14 +76,14 @@ class Agents:
         return self.ask("tools/call", {"name": tool, "arguments": given})[2]
 
     def hold(self, sent: bytes) -> socket.socket:
-        """Another connection that sends this and no more."""
+        """Opens another connection, sends `sent`, and no more."""
         self._held.append(socket.create_connection(("127.0.0.1", self.port), timeout=10.0))
-        with contextlib.suppress(OSError):  # it may be closed for a later one
+        with contextlib.suppress(OSError):  # the server may close it in favour of a later one
             self._held[-1].sendall(sent)
         return self._held[-1]
 
     def persons_stop(self) -> int:
-        """The status of a stop at the console."""
+        """Sends a stop to the console. Returns the answer's status."""
         connection = http.client.HTTPConnection("127.0.0.1", self.console, timeout=STOP_S)
         with contextlib.closing(connection):
             connection.request("POST", "/e_stop", headers={"Origin": f"http://127.0.0.1:{self.console}"})
@@ -93,7 +93,7 @@ class Agents:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     def end(self) -> str:
-        """What it has logged."""
+        """Ends the process. Returns its log."""
         for one in self._held:
             one.close()
         self.process.terminate()
@@ -146,7 +146,7 @@ def test_a_request_that_trickles_ends_in_its_time(serve: Callable[..., Agents]) 
 
 @pytest.mark.lengthy
 def test_an_answer_that_takes_long_is_waited_for(serve: Callable[..., Agents]) -> None:
-    """Longer than a request has to come, and while others want the room."""
+    """The answer takes longer than a request may, while other connections wait for room."""
     agents = serve(request_s=REQUEST_S)
     with ThreadPoolExecutor(1) as waiting:
         goal = waiting.submit(agents.call, "goal", sentence="turn left", wait_s=3 * REQUEST_S)

@@ -1,4 +1,4 @@
-"""What is not understood while a robot moves: in doubt it stands, and no nonsense ends what another began."""
+"""What is not understood during a motion: the agent's own command ends, and no other agent's does."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def until(condition: Any, what: str) -> None:
 
 
 async def told(session: ClientSession, condition: Callable[[dict[str, Any]], Any]) -> None:
-    """Until the agent has been told of a state; an older one may still have been on its way."""
+    """Returns once the status has met a condition; an older status may still have been on its way."""
 
     async def is_told() -> None:
         while not condition(json.loads((await call(session, "status"))[1])):
@@ -72,7 +72,7 @@ async def told(session: ClientSession, condition: Callable[[dict[str, Any]], Any
 
 @contextlib.asynccontextmanager
 async def moving(console: ConsoleServer) -> AsyncIterator[ClientSession]:
-    """An agent whose command is under way."""
+    """Yields an agent whose command is running."""
     async with agent(console) as session:
         assert (await call(session, "goal", sentence="turn left"))[0]
         yield session

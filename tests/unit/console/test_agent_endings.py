@@ -1,4 +1,4 @@
-"""`outrider mcp` that a signal ends: the robot stands, and the journal is closed."""
+"""When a signal ends `outrider mcp`, the robot stops and the journal is closed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
 
 
 class Server:
-    """The command, with a journal of its own; killed where a test has failed."""
+    """Runs the command with a journal of its own, and kills it on exit."""
 
     def __init__(self, console: ConsoleServer, folder: Path, *options: str) -> None:
         self.journal, self.errors = folder / "robot.journal", folder / "errors"
@@ -72,13 +72,13 @@ class Server:
         self.process.stdin.flush()
 
     def begin(self) -> None:
-        """A goal that is waited for, once the server answers, however long its start takes."""
+        """Sends a goal call that waits for the goal's end, once the server has answered."""
         self.say(MESSAGES[:1])
         assert self.process.stdout is not None and b'"id":0' in self.process.stdout.readline()
         self.say(MESSAGES[1:])
 
     def url(self) -> str:
-        """Where it serves, once it does."""
+        """Returns the server's address once it serves."""
         while self.process.poll() is None:
             found = re.search(r"http://\S+/mcp", self.errors.read_text())
             if found:

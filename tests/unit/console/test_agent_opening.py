@@ -1,4 +1,4 @@
-"""An agent's connection to the console: open and read, or closed; never half of it."""
+"""An agent's connection to the console is either open and read or closed, never half open."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def agent_of(url: str, token: str = "") -> Agent:
 def test_a_first_call_that_is_taken_back_at_any_moment_leaves_a_connection_or_none(
     console: ConsoleServer, first: int
 ) -> None:
-    """At each of the first 24 ms, and later: then it may be answered already."""
+    """Cancels at steps of 4 ms over the first 24 ms; by then the call may have been answered."""
 
     async def run() -> None:
         for delay_ms in range(first, 24, 4):
@@ -98,7 +98,7 @@ def test_a_console_that_gives_no_welcome_is_left(ends: str) -> None:
 
 @pytest.mark.lengthy
 def test_a_stop_in_words_that_is_taken_back_is_told_whole(console: ConsoleServer, robot: FakeRobot) -> None:
-    """Else the console's answer to it would be waited for at every later sentence."""
+    """Otherwise each later sentence would wait for the console's answer to this one."""
 
     async def run() -> None:
         agent = agent_of(console.url)
@@ -109,7 +109,7 @@ def test_a_stop_in_words_that_is_taken_back_is_told_whole(console: ConsoleServer
                 await asyncio.sleep(0)
             stopping.cancel()
             await asyncio.wait([stopping])
-            while agent._link.is_busy:  # until the end of what was stopped is told
+            while agent._link.is_busy:  # until the end of the stopped command has arrived
                 await asyncio.sleep(0.001)
         await agent.close()
 
@@ -135,7 +135,7 @@ def test_an_agent_that_is_not_let_in_is_told_what_to_give(tmp_path: Path, robot:
 
 @pytest.mark.parametrize("name", ["Robo ter", "ünï", "x" * 33, "../a", "a\n"])
 def test_a_name_that_no_console_takes_is_refused_at_the_start(name: str) -> None:
-    """Without a name it would be taken for a person."""
+    """Without a name it would pass for a person."""
     done = CliRunner().invoke(cli.app, ["mcp", "--name", name])
     assert done.exit_code != 0
     assert "--name" in str(done.exception) and "letters" in str(done.exception)

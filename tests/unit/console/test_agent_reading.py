@@ -1,4 +1,4 @@
-"""While sentences of agents are read, however long that takes, no stop of any agent waits for it."""
+"""While agents' sentences are read, however long that takes, no agent's stop waits for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Given = TypeVar("_Given")
 
 
 class Reading:
-    """How long a sentence is read is up to the test."""
+    """Stands in for the reading of a sentence, which ends when the test says so."""
 
     def __init__(self) -> None:
         self.begun, self.may_end = threading.Event(), threading.Event()

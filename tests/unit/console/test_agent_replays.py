@@ -1,4 +1,4 @@
-"""Agents that repeat a request, or send what is none: refused by name, in few lines of the log."""
+"""Repeated and malformed requests of agents are refused by name, in few lines of the log."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def tool(number: object, name: str, **arguments: object) -> dict[str, Any]:
 
 
 class RawAgent:
-    """Sends messages with ids of its own choice."""
+    """Sends messages with ids that the test chooses."""
 
     def __init__(self, streams: Any) -> None:
         self._incoming, self._outgoing = streams
 
     async def ask(self, message: dict[str, Any]) -> str:
-        """The answer to a request, as JSON."""
+        """Sends a request. Returns its answer as JSON."""
         await self._outgoing.send(SessionMessage(JSONRPCMessage.model_validate(message)))
         while True:
             answer = (await self._incoming.receive()).message.model_dump(mode="json", exclude_none=True)
@@ -153,7 +153,7 @@ def test_what_was_too_fast_has_not_been_taken() -> None:
     for spoken in ("late", 3):
         with pytest.raises(ProtocolError, match=AGAIN):
             pace.sentence(spoken)
-    pace.sentence("3")  # a text is another id than a number
+    pace.sentence("3")  # a string is another id than a number
 
 
 @contextlib.contextmanager

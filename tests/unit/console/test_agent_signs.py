@@ -1,4 +1,4 @@
-"""An agent's program that is frozen, or gone without a word, keeps no robot going."""
+"""An agent's program that freezes or vanishes does not keep the robot moving."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from outrider.console.server import ConsoleServer, listen
 
 LIMIT_S = 20.0
 LATE_S = 4.0
-"""What a machine that is shared may add to an end."""
+"""The delay that a shared machine may add to an end."""
 OVER_A_PIPE = """
 import asyncio, json, os, sys
 from mcp import ClientSession, StdioServerParameters
@@ -71,7 +71,7 @@ Answers = Callable[[object], list[dict[str, Any]]]
 
 
 BRIEF_S, OFTEN_S = 1.0, 0.02
-"""The silence that ends a command here, and how often an agent is asked."""
+"""The silence after which these commands end, and the period of the pings to an agent."""
 
 
 def settings(server: ConsoleServer) -> AgentSettings:
@@ -165,7 +165,7 @@ def test_an_answer_that_comes_late_is_no_fault(
 
 
 class Program:
-    """An agent's program by the SDK's own client, whose goal is under way."""
+    """An agent's program with the SDK's own client, whose goal is running."""
 
     def __init__(self, code: str, *arguments: str) -> None:
         self.process = subprocess.Popen(

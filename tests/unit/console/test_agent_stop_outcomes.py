@@ -1,4 +1,4 @@
-"""What an agent is told of its emergency stop is what came of it, over a pipe and over HTTP."""
+"""An agent learns the true outcome of its emergency stop, over a pipe and over HTTP."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ REFUSED = {
 
 
 class Console(BaseHTTPRequestHandler):
-    """Takes a stop after as many refusals as its server has yet to give."""
+    """Refuses the first `refusals` requests of its server, then accepts a stop."""
 
     def do_POST(self) -> None:
         server = self.server
@@ -130,7 +130,7 @@ def test_a_stopper_tells_all_who_asked_and_nobody_can_cancel_it_for_others(robot
 def test_over_a_pipe_a_refusal_says_what_came_of_the_stop(
     sent: bytes, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All comes at one moment, however slow the machine is."""
+    """The clock stands still, so that the machine's speed does not matter."""
     monkeypatch.setattr(first_look, "time", SimpleNamespace(monotonic=lambda: 0.0))
     asked: list[Outcome] = []
 

@@ -1,4 +1,4 @@
-"""Over HTTP a stop is carried out before anything else is done with a message, whatever MCP has yet to do."""
+"""Over HTTP a stop is carried out before any other handling of its message, whatever MCP has pending."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from outrider.console.agents.stopper import ENGAGED, Outcome
 
 
 class SlowApp:
-    """Answers each call with its body, once it may."""
+    """Answers each call with its body once `may_answer` is set."""
 
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
@@ -73,7 +73,7 @@ def message(number: object, tool: str, **arguments: str) -> dict[str, Any]:
 
 
 def is_refused(answer: httpx.Response) -> bool:
-    """Whether it is; a refusal carries the id of its request, and no status that would end a session."""
+    """Returns whether a request is refused. A refusal has its id, and a status that ends no session."""
     code = answer.json().get("error", {}).get("code")
     assert answer.status_code == 200 and code in (None, TOO_MANY)
     return code == TOO_MANY
@@ -119,7 +119,7 @@ def test_what_ends_a_command_passes_a_flood_and_so_does_another_session() -> Non
         async with served() as (server, client):
 
             async def floods(tool: str, session: str = "one") -> bool:
-                """Whether a message too many is refused, as soon as there is one."""
+                """Sends messages until one is refused. Returns False if none is."""
                 for _ in range(1000):
                     headers = {"Mcp-Session-Id": session}
                     if is_refused(await client.post("/mcp", json=message(1, tool), headers=headers)):

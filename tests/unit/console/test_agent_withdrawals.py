@@ -1,4 +1,4 @@
-"""A call that is taken back, at whatever moment: one answer, a session that goes on, nothing under way."""
+"""A call that is cancelled at any moment gets one answer; its session goes on, and nothing keeps running."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_over_http_a_session_outlives_calls_that_are_taken_back(calm: ConsoleSer
 
 
 def busy_page(console: ConsoleServer) -> Page:
-    """Another agent whose command runs, and that has left the seat."""
+    """Returns the page of another agent that has given up the seat while its command runs."""
     page = Page(console, agent="other").seated()
     page.send(do="say", text="find the red chair")
     page.read("goal", state="running")

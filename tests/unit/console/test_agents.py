@@ -1,4 +1,4 @@
-"""Agents by the Model Context Protocol: the SDK's own client, a console, and a robot that is only told."""
+"""Agents by the Model Context Protocol, with the SDK's own client, a console and a fake robot."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def settings(console: ConsoleServer, private: bool = False, token: str = "") -> 
 async def connected(
     console: ConsoleServer, notes: Notes | None = None, private: bool = False
 ) -> AsyncIterator[ClientSession]:
-    """A session within this process."""
+    """Yields a session within this process."""
 
     def note(who: str, did: str, what: str = "", said: str = "") -> None:
         if notes is not None:
@@ -76,12 +76,12 @@ async def connected(
 
 
 async def until(condition: Any, what: str) -> Any:
-    """As `wait_until`, beside a session."""
+    """Waits like `wait_until`, in a thread, so that the session goes on."""
     return await asyncio.to_thread(wait_until, condition, what)
 
 
 async def status_with_goal(session: ClientSession) -> dict[str, Any]:
-    """The status once the console has told of a goal; the goal's answer may come before that."""
+    """Returns the status once it has the goal; the goal's own answer may come before."""
     for _ in range(400):
         status: dict[str, Any] = json.loads((await call(session, "status"))[1])
         if status["goal"]:
@@ -91,7 +91,7 @@ async def status_with_goal(session: ClientSession) -> dict[str, Any]:
 
 
 async def use(session: ClientSession, console: ConsoleServer, robot: FakeRobot) -> None:
-    """What an agent has, once through."""
+    """Uses all that an agent has, once."""
     tools = {tool.name for tool in (await session.list_tools()).tools}
     assert tools == TOOLS
     assert (await call(session, "words"))[0]
@@ -132,7 +132,7 @@ def test_an_agent_uses_the_robot_over_a_pipe(console: ConsoleServer, robot: Fake
 
 @contextlib.contextmanager
 def served_over_http(console: ConsoleServer) -> Iterator[str]:
-    """The address of agents, for as long as the process runs."""
+    """Serves agents over HTTP until the process ends. Yields the address."""
     ports: list[int] = []
     thread = threading.Thread(
         target=serve_http,
@@ -178,7 +178,7 @@ def test_hostile_calls_move_nothing_and_stops_are_taken_among_them(
     console: ConsoleServer, robot: FakeRobot, notes: Notes
 ) -> None:
     async def answer() -> None:
-        """A picture every 20 ms, and the end of what was begun: no call has to wait for its time-out."""
+        """Shows a picture every 20 ms and ends each goal, so that no call waits for its timeout."""
         while True:
             console.show_picture(b"\xff\xd8 a picture \xff\xd9")
             for _, on_end in robot.goals[ended[-1] :]:
@@ -442,7 +442,7 @@ def test_an_address_that_is_none_is_named(url: str) -> None:
 
 @pytest.mark.lengthy
 def test_a_session_goes_on_after_what_was_too_long_or_too_much(console: ConsoleServer) -> None:
-    """Both ways, by the SDK's own client."""
+    """Messages that are too long and too many, by the SDK's own client."""
 
     async def speak(session: ClientSession) -> None:
         for tool, given in (("goal", {"sentence": "x" * 100_000}), ("remember", {"text": "y" * 3_000_000})):
@@ -452,10 +452,10 @@ def test_a_session_goes_on_after_what_was_too_long_or_too_much(console: ConsoleS
         ended = await asyncio.gather(*many, return_exceptions=True)
         assert any("messages a second: wait" in str(one) for one in ended)
         is_taken = False
-        while not is_taken:  # the test's own limit of time ends this
+        while not is_taken:  # only the test's time limit ends this loop
             with contextlib.suppress(McpError):
                 is_taken = (await call(session, "words"))[0]
-            await asyncio.sleep(0.02)  # asking without a pause takes a core
+            await asyncio.sleep(0.02)  # without a pause the requests would take a whole core
 
     async def run(url: str) -> None:
         async with over_a_pipe("--console", console.url) as session:

@@ -36,7 +36,7 @@ def token_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def guarded(robot: FakeRobot, token_file: Path) -> Iterator[ConsoleServer]:
-    """A console that asks for a login."""
+    """Yields a console that asks for a login."""
     server = ConsoleServer(robot, ConsoleSettings(port=0, login=True, token_file=str(token_file)))
     yield server
     server.close()
@@ -52,7 +52,7 @@ def open_to_all(robot: FakeRobot) -> Iterator[ConsoleServer]:
 def ask(
     server: ConsoleServer, path: str, body: str | None = None, **headers: str
 ) -> tuple[http.client.HTTPResponse, str]:
-    """A request of a page of this server, unless the headers say otherwise; its answer and body."""
+    """Sends a request, as a page of this server unless `headers` differ. Returns the answer and its body."""
     address = f"127.0.0.1:{server.port}"
     connection = http.client.HTTPConnection(address, timeout=10)
     given = {"Host": address, "Origin": f"http://{address}", **headers}
@@ -102,7 +102,7 @@ def test_without_a_session_there_is_nothing(guarded: ConsoleServer, robot: FakeR
 def test_a_login_at_another_port_of_this_host_ends_none(
     guarded: ConsoleServer, robot: FakeRobot, token_file: Path
 ) -> None:
-    """As at a relay beside the console: a browser sends the cookies of both to both."""
+    """As with a relay on the console's host: a browser sends the cookies of both to both."""
     other = ConsoleServer(robot, ConsoleSettings(port=0, login=True, token_file=str(token_file)))
     try:
         token = token_file.read_text()

@@ -1,4 +1,4 @@
-"""An agent among the console's viewers: it says what to do, drives nothing, and gives way to persons."""
+"""An agent among the console's viewers: it gives commands, does not drive by hand, and yields to persons."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_an_agents_name_is_plain(server: ConsoleServer, name: str) -> None:
 def test_the_command_of_an_agent_that_is_cut_off_without_a_word_ends(
     server: ConsoleServer, robot: FakeRobot
 ) -> None:
-    """Its connection stays open, as where a network is cut: no sign of life comes any more."""
+    """The connection stays open but no heartbeat comes, as after a network is cut."""
     page, program = Page(server), agent(server)
     program.send(do="say", text="find the red chair")
     page.read("state", driver=program.name, goal="find the red chair")
@@ -122,7 +122,7 @@ def test_a_persons_command_goes_on_when_the_page_falls_silent(
 
 
 def test_a_connection_whose_network_is_cut_is_soon_known_as_broken() -> None:
-    """By options of TCP, as no test may cut the network of a machine."""
+    """Checks the options of TCP, because a test must not cut the machine's network."""
     with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         accepted, _ = listener.accept()
         with accepted:
@@ -196,7 +196,7 @@ def test_what_waits_of_an_agent_that_vanishes_never_begins(server: ConsoleServer
 
 
 def test_an_agent_drops_no_command_of_a_person_that_waits(server: ConsoleServer, robot: FakeRobot) -> None:
-    """The person's waits for the end of another agent's, and the seat is free."""
+    """The person's command waits for the end of another agent's, and the seat is free."""
     program, page, other = agent(server), Page(server), agent(server)
     program.send(do="take")
     program.read("state", driver=program.name)
@@ -216,7 +216,7 @@ def test_an_agent_drops_no_command_of_a_person_that_waits(server: ConsoleServer,
 def test_an_agent_ends_no_persons_plan_by_another_sentence(
     server: ConsoleServer, robot: FakeRobot, text: str
 ) -> None:
-    """Though the person has given the seat back; what stops is never refused."""
+    """Even though the person has given back the seat. A stop is never refused."""
     page, program = Page(server).seated(), agent(server)
     page.send(do="say", text="find the red chair")
     page.read("goal", state="running")

@@ -1,4 +1,4 @@
-"""Answers aloud: made on the console's side, told to the page that asked, and played there by choice."""
+"""Spoken answers: made on the console's side, sent to the page that asked, and played there by choice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no HTTP, no websocket or no message, and what is cut off: at most one line of the log, no trace."""
+"""Malformed requests and messages, and broken connections: at most one log line each, and no traceback."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FRAMES = {
 
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[logging.LogRecord]]:
-    """What has been logged above the level of news; nothing may show a trace."""
+    """Returns a function for the log records from WARNING up. It fails if the log has a traceback."""
     caplog.set_level(logging.WARNING)
 
     def logged() -> list[logging.LogRecord]:
@@ -78,7 +78,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[logging.LogReco
 
 
 def send(port: int, parts: tuple[bytes, ...], is_reset: bool) -> None:
-    """Says this, and waits for the end of the connection, or breaks it without a word."""
+    """Sends `parts`, then waits for the end of the connection, or resets it if `is_reset`."""
     with socket.create_connection(("127.0.0.1", port), LIMIT_S) as client, contextlib.suppress(OSError):
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for part in parts:
@@ -92,7 +92,7 @@ def send(port: int, parts: tuple[bytes, ...], is_reset: bool) -> None:
 
 
 def num_files() -> int:
-    """How many files and sockets are open, the servers' too: they are in this process."""
+    """Returns the number of open files and sockets, with those of the servers in this process."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -113,7 +113,7 @@ def console() -> Iterator[ConsoleServer]:
 
 @pytest.fixture(scope="module")
 def agents(console: ConsoleServer) -> int:
-    """The port of a server of agents, to whom these requests have the token."""
+    """Returns the port of a server for agents, whose token these requests have."""
     pytest.importorskip("mcp", reason="the extra mcp is not installed")
     from outrider.console.agents.address import ConsoleAddress
     from outrider.console.agents.agent import AgentSettings
@@ -126,7 +126,7 @@ def agents(console: ConsoleServer) -> int:
     given = (settings, note_nothing, ConsoleSettings(port=0), "token", ports.append)
     threading.Thread(target=serve_http, args=given, daemon=True).start()
     port = int(wait_until(lambda: ports, "the server")[0])
-    assert still_answers(port, "/login")  # it has opened now what it keeps open
+    assert still_answers(port, "/login")  # opens what the server keeps open
     return port
 
 

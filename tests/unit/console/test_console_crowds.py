@@ -1,4 +1,4 @@
-"""Clients that are slow, silent or many, beside an emergency stop; a console that may open 256 files."""
+"""An emergency stop gets through among slow, silent or many clients; the console may open 256 files."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ OPENING = (
     b"GET /ws HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nOrigin: http://127.0.0.1:%d\r\nUpgrade: websocket\r\n"
     b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 )
-# Masked with zeros.
+# A text frame, masked with zeros.
 HELLO = b"\x81\x8e\0\0\0\0" + b'{"do":"hello"}'
 
 
 class Console:
-    """The console's process, as its peers see it."""
+    """A console in a process of its own, as its clients see it."""
 
     def __init__(self, token: Path, max_files: int = MAX_FILES, **settings: Any) -> None:
         settings = {"login": True, "token_file": str(token), **settings}
@@ -58,10 +58,10 @@ class Console:
         self._sockets: list[socket.socket] = []
 
     def connect(self, first: bytes = b"") -> socket.socket:
-        """Another connection that sends this and no more."""
+        """Opens another connection, sends `first`, and no more."""
         made = socket.create_connection(("127.0.0.1", self.port), timeout=5.0)
         self._sockets.append(made)
-        with contextlib.suppress(OSError):  # it may be closed for a later one
+        with contextlib.suppress(OSError):  # the console may close it in favour of a later one
             made.sendall(first.replace(b"%d", str(self.port).encode()))
         return made
 
@@ -84,7 +84,7 @@ class Console:
         return str(answer.getheader("set-cookie")).partition(";")[0]
 
     def stops(self, source: str = "127.0.0.1") -> float:
-        """Seconds that an emergency stop takes."""
+        """Sends an emergency stop. Returns the seconds it takes."""
         begun_s = time.monotonic()
         assert self.ask("POST", "/e_stop", source=source).status == 200
         return time.monotonic() - begun_s
@@ -93,7 +93,7 @@ class Console:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     def end(self) -> str:
-        """What it has logged."""
+        """Ends the process. Returns its log."""
         for one in self._sockets:
             one.close()
         self.process.terminate()

@@ -1,4 +1,4 @@
-"""Who may move the robot through the console, and what stops it, over real websockets."""
+"""Which viewers may move the robot through the console, and what stops it, over real websockets."""
 
 from __future__ import annotations
 

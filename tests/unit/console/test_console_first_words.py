@@ -33,7 +33,7 @@ RELEASE = json.dumps({"do": "e_stop", "engaged": False})
 
 @contextlib.contextmanager
 def opened(port: int, path: str = "") -> Iterator[ClientConnection]:
-    """A page's connection on which nothing has been said."""
+    """Yields a page's connection before its first message."""
     origin: Any = f"http://127.0.0.1:{port}"
     with connect(f"ws://127.0.0.1:{port}{path}/ws", origin=origin, proxy=None) as socket:
         yield socket
@@ -77,7 +77,7 @@ def test_stops_alone_hold_no_connection(server: ConsoleServer, robot: FakeRobot)
 
 
 class ScriptedLink:
-    """A robot's link whose relay says what the test says; what the robot sends is kept."""
+    """A robot's link on which the test plays the relay. It records what the robot sends."""
 
     state = LinkState.CONNECTED
 
@@ -94,11 +94,11 @@ def kinds_told(link: ScriptedLink) -> list[str]:
 
 
 Copy = tuple[str, bool]
-"""What a page said, and whether this is the copy of the connection for stops."""
+"""A page's message, and whether this copy came by the connection for stops."""
 
 
 def interleaved(ordinary: list[str], urgent: list[str]) -> list[list[Copy]]:
-    """All orders in which two connections may deliver; each keeps its own."""
+    """Returns all orders in which two connections may deliver; each keeps its own order."""
     count = len(ordinary) + len(urgent)
     orders = []
     for places in itertools.combinations(range(count), len(urgent)):
@@ -108,7 +108,7 @@ def interleaved(ordinary: list[str], urgent: list[str]) -> list[list[Copy]]:
 
 
 async def deliver(run: _Run, copies: list[Copy], turns: list[int]) -> None:
-    """`turns`: how often the console has its turn after each copy; none where they come bunched."""
+    """Delivers copies. After each, the console's loop runs as often as `turns` says: 0 for a bunch."""
     for (text, urgent), count in zip(copies, turns, strict=True):
         run._receive(f.Said(7, text), urgent)
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""No connection orders more work of the console than a stop can wait for."""
+"""No connection can make the console do so much work that a stop would wait."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
 
 
 def answer(server: ConsoleServer, path: str, fields: bytes, body: bytes = b"") -> bytes:
-    """What a request is answered, as far as the client may see it before the end."""
+    """Returns the answer to a request, as far as the client receives it before the connection ends."""
     address = b"127.0.0.1:%d" % server.port
     head = b"POST %s HTTP/1.1\r\nHost: %s\r\nOrigin: http://%s\r\n" % (path.encode(), address, address)
     with socket.create_connection(("127.0.0.1", server.port), timeout=10.0) as client:
@@ -58,7 +58,7 @@ def answer(server: ConsoleServer, path: str, fields: bytes, body: bytes = b"") -
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> list[Any]:
-    """What the calls of a method are given or give, from now on."""
+    """Records the arguments of each call of a method from now on."""
     calls: list[Any] = []
     original = getattr(kind, name)
 
@@ -92,13 +92,13 @@ def test_no_chunk_is_read(server: ConsoleServer, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("num", [MOST_HEADERS - 10, MOST_HEADERS + 1, 12_000])
 def test_of_a_head_few_lines_are_read(server: ConsoleServer, num: int) -> None:
     refused = answer(server, "/e_stop", b"a:\r\n" * num)
-    # The rest of a long one breaks the connection, with what was answered.
+    # What follows of a long head resets the connection, and its answer may be lost.
     assert refused.partition(b"\r\n")[0][9:12] in ((b"200",) if num < MOST_HEADERS else (b"431", b""))
 
 
 def test_the_pieces_are_small(server: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = counted(monkeypatch, h11.Connection, "receive_data")
-    with contextlib.suppress(OSError):  # it need not take all of it
+    with contextlib.suppress(OSError):  # the server need not read all of it
         answer(server, "/login", b"Content-Length: 1000000\r\n", b"x" * 1_000_000)
     assert 0 < max(len(piece) for (piece,) in pieces) <= READ_BYTES
 
@@ -143,7 +143,7 @@ def test_a_stop_before_a_flood_is_a_stop(server: ConsoleServer, robot: FakeRobot
 
 def test_a_page_that_drives_and_speaks_is_within_the_pace(server: ConsoleServer) -> None:
     page = Page(server)
-    for _ in range(45):  # in a second: twenty of a hand, twenty-five of a microphone
+    for _ in range(45):  # within a second: 20 drive commands and 25 pieces of sound
         page.send(do="samples", samples="A" * 1700)
         page.send(do="drive", forward=0.0, left=0.0, turn=0.0, beat=page.beat)
     page.send(do="ping", sent_ms=1.0)

@@ -1,4 +1,4 @@
-"""Who asked for what at the console, and what was done, in a journal that is proven line by line."""
+"""The console's journal: who asked for what and what was done, with a proof for each line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from outrider.core.files.notary import Notary
 from outrider.core.language.sentences.planner import brief
 
 PATIENT_S = 60.0
-"""For a notary that reads its first sentence: the grammar is loaded for it."""
+"""Timeout of a notary that reads its first sentence and loads the grammar for it."""
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_journal_tells_who_asked_for_what_and_what_was_done(path: Path, notary
 
 
 def test_the_plan_that_was_carried_out_is_noted_once(path: Path, notary: Notary) -> None:
-    """Also of a sentence that is read only with a model's words, or that corrects the one before."""
+    """Even if a sentence can be read only with a model's words, or corrects the one before."""
     server = ConsoleServer(FakeRobot(), ConsoleSettings(port=0), notary.note)
     notary.note("viewer 1", "say", said="the red ball, then turn left")
     steps, targets = ("find the red ball", "turn left 30 degrees"), ("red ball", "")

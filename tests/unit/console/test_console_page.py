@@ -1,4 +1,4 @@
-"""The page in headless Chromium, with a robot that writes down what it is told."""
+"""The page in headless Chromium, with a robot that records its commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STILL = Velocity()
 
 @pytest.fixture(params=[{}, PHONE], ids=["desktop", "phone"])
 def page(browser: Any, server: ConsoleServer, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The page, open, connected and in the driver's seat; the test fails where its script does."""
+    """Yields the page, connected and in the driver's seat. The test fails on an error in its script."""
     errors: list[str] = []
     opened = browser.new_page(**request.param)
     opened.on("pageerror", lambda error: errors.append(str(error)))
@@ -60,7 +60,7 @@ def test_a_plan_is_shown_with_its_step_and_a_misspelt_order_waits_for_a_yes(
 def test_a_held_key_drives_and_a_released_one_stops(page: Any, robot: FakeRobot) -> None:
     page.keyboard.down("w")
     wait_until(lambda: len(robot.drives) > 3, "velocities")
-    # On a busy machine a browser may pause for longer than a command holds.
+    # On a busy machine the browser may pause for longer than a command is valid.
     assert set(robot.drives) - {STILL} == {Velocity(0.5, 0.0, 0.0)}
     page.keyboard.up("w")
     wait_until(lambda: robot.drives[-1] == STILL, "a stop")
@@ -211,7 +211,7 @@ def test_the_camera_and_the_map_are_drawn(page: Any, server: ConsoleServer) -> N
 
 
 def test_no_part_of_the_page_covers_another(page: Any, server: ConsoleServer) -> None:
-    """A plan pushes down what stands below it."""
+    """A plan pushes down what is below it."""
     server.show(m.Plan(("find the red ball", "turn left 90 degrees", "come back"), 1, True))
     page.wait_for_selector("#plan .now")
     boxes = [card.bounding_box() for card in page.query_selector_all("main .card")]

@@ -1,4 +1,4 @@
-"""On a link that has just broken without a word, nothing that a person asks for vanishes in silence."""
+"""On a link that has just broken silently, no request of a person is lost without a notice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def link(server: ConsoleServer) -> Iterator[BreakingLink]:
 
 @pytest.fixture
 def page(browser: Any, link: BreakingLink) -> Iterator[Any]:
-    """In the driver's seat, while its command runs."""
+    """Yields a page in the driver's seat whose command is running."""
     opened = browser.new_page()
     opened.goto(f"http://127.0.0.1:{link.port}/")
     opened.wait_for_selector("#page-link.good")

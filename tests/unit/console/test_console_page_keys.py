@@ -1,4 +1,4 @@
-"""Keys do what the part of the page does that has the focus: the pad drives, pictures are pointed at."""
+"""Keys act on the focused part of the page: the pad drives, and on pictures they point."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def page(browser: Any, server: ConsoleServer) -> Iterator[Any]:
 
 
 def has_driven(page: Any, robot: FakeRobot) -> bool:
-    """Whether a hand has been on the robot, once what the page has sent before has arrived."""
+    """Returns whether the robot was driven by hand, once the page's earlier messages have arrived."""
     cancels = robot.cancels
     page.dispatch_event("#cancel", "click")
     wait_until(lambda: robot.cancels > cancels, "the messages before")

@@ -1,4 +1,4 @@
-"""The page says what it knows, and that it knows nothing without news; nothing typed is lost in silence."""
+"""The page shows only what is current, says when it has no news, and never loses typed text silently."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def page(browser: Any, server: ConsoleServer) -> Iterator[Any]:
 
 
 def cut(page: Any) -> None:
-    """No connection, and none to be had until `mend`."""
+    """Closes the page's connection, and prevents a new one until `mend`."""
     page.evaluate("window.dead = true; window.sockets.at(-1).close()")
     page.wait_for_selector("#page-link.bad")
 

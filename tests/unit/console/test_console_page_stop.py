@@ -1,4 +1,4 @@
-"""The red button stops from the moment it is seen, whatever of the page has not loaded or has failed."""
+"""The red button works as soon as it is visible, even if the rest of the page has not loaded or failed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEEDED = ["main.js", "link.js", "words.js", "charts.js", "storage.js", "en.json"
 
 
 def stops(robot: FakeRobot, page: Any) -> None:
-    """Both ways, each by itself."""
+    """Stops by the button and by the Escape key, and checks each."""
     for press in (lambda: page.click("#e-stop"), lambda: page.keyboard.press("Escape")):
         robot.e_stops.clear()
         press()

@@ -1,4 +1,4 @@
-"""Boxes around what a text names, and a point on map or picture as a command: all gated as a sentence is."""
+"""Boxes around the things in a text, and points on map or picture as commands, gated like sentences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VIEW = CameraView(SIM_CAMERA, HERE)
 
 
 def shown(server: ConsoleServer, *things: m.Thing) -> Page:
-    """A page with the robot's first picture, taken at the origin by the simulated camera."""
+    """Yields a page with the robot's first picture, taken at the origin by the simulated camera."""
     page = Page(server)
     server.see_by(SIM_CAMERA)
     server.show_pose(Pose2D(0.0, 0.0, 0.0))
@@ -57,7 +57,7 @@ def test_left_is_left_and_near_is_low() -> None:
 
 @pytest.mark.parametrize("distance_m", [1.5, 2.5, 4.0])
 def test_a_box_is_around_the_pixels_of_the_thing(distance_m: float) -> None:
-    """The middle of the pixels that a simulated thing colours lies in its box, which is about as large."""
+    """The box has the middle of the thing's pixels in the simulated picture, and about their size."""
     home = generate_home(4, ObjectSpec("box", "red"), "in_view")
     simulator = Simulator(home)
     try:
@@ -83,7 +83,7 @@ def test_a_box_is_around_the_pixels_of_the_thing(distance_m: float) -> None:
 
 
 def extent(parts: list[Part]) -> tuple[float, float]:
-    """A thing's width, as the mean of its two sides, and its height, in metres."""
+    """Returns a thing's width (the mean of its two sides) and its height, in metres."""
     sides = []
     for axis in range(3):
         halves = [_half(part, axis) for part in parts]

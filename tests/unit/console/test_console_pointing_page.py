@@ -36,7 +36,7 @@ IS_DARK = """() => {
 
 @pytest.fixture(params=[{}, PHONE], ids=["desktop", "phone"])
 def page(browser: Any, server: ConsoleServer, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The page of a robot that stands at the origin and sees a red chair three metres ahead."""
+    """Yields the page of a robot at the origin that sees a red chair three metres ahead."""
     opened = browser.new_page(**request.param)
     opened.add_init_script(DRAWN)
     opened.goto(server.url)
@@ -53,7 +53,7 @@ def page(browser: Any, server: ConsoleServer, request: pytest.FixtureRequest) ->
 
 
 def point(page: Any, canvas: str, across: float, down: float) -> None:
-    """A click, or a touch, at shares of a canvas."""
+    """Clicks or taps at a position in a canvas, given as shares of its width and height."""
     element = page.locator(canvas)
     element.scroll_into_view_if_needed()
     box = element.bounding_box()
@@ -61,7 +61,7 @@ def point(page: Any, canvas: str, across: float, down: float) -> None:
 
 
 def go_of(robot: FakeRobot, number: int) -> Go:
-    """The point that a command asks for."""
+    """Returns the point that a command names."""
     sentence = wait_until(lambda: len(robot.goals) >= number and robot.goals[number - 1][0], "the command")
     (step,) = plan_of(sentence, None).steps
     assert isinstance(step, Go)

@@ -1,4 +1,4 @@
-"""The driver's seat is taken by asking for it, and by nothing else; no stop needs it."""
+"""The driver's seat is taken only by an explicit request, and a stop never needs it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STOPS: list[dict[str, Any]] = [
 
 
 def orders(robot: FakeRobot) -> list[Any]:
-    """What has moved or changed something on the robot's side."""
+    """Returns all that has moved or changed something on the robot's side."""
     return [*robot.goals, *robot.drives, *robot.switches, *(e for e in robot.e_stops if not e)]
 
 
@@ -142,7 +142,7 @@ def page(browser: Any, server: ConsoleServer, request: pytest.FixtureRequest) ->
 
 
 def press(page: Any, selector: str) -> None:
-    """A tap where there is a finger, else a click."""
+    """Taps on a touch screen, and clicks otherwise."""
     if page.evaluate("matchMedia('(pointer: coarse)').matches"):
         page.tap(selector)
     else:
@@ -233,7 +233,7 @@ def test_a_person_takes_an_agents_seat_at_the_page(page: Any, robot: FakeRobot, 
 
 
 class HeldUpRobot(FakeRobot):
-    """Holds up the console that drives it, as a machine does that swaps, until it may go on."""
+    """Blocks the console that drives it, like a machine that swaps, until it may go on."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A sentence is read beside everything else: no stop waits for it; what its page says next does."""
+"""A sentence is read in the background: no stop waits for it, and its page's next message takes effect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLOW = "go to the end of the corridor, number "
 
 
 class SlowEyes:
-    """Reads until it is let go on; `begun` has what it was given, in order."""
+    """Reads each sentence until the test lets it go on. `begun` lists the sentences in order."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -179,7 +179,7 @@ def test_keys_that_are_released_let_go_at_once(
 
 
 class HeldRobot(FakeRobot):
-    """Holds up the console's event loop in its first cancel, until it is let go on."""
+    """Blocks the console's event loop in its first cancel until it may go on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,7 +191,7 @@ class HeldRobot(FakeRobot):
 
 
 def reset(page: Page) -> None:
-    """The page goes as one does that is closed with pictures unread: nothing can be sent to it any more."""
+    """Resets the connection, like a page closed with unread pictures: nothing can be sent to it any more."""
     page.socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     page.vanish()
     page.socket.recv_events_thread.join(10.0)
@@ -204,7 +204,7 @@ def reset(page: Page) -> None:
 )
 @pytest.mark.parametrize("num_before", [0, 15])
 def test_a_stop_is_read_though_its_page_went_before_it_was(stop: dict[str, object], num_before: int) -> None:
-    """Behind 30 KiB too, as voice that is streamed leaves them."""
+    """Also behind 30 KiB, as streamed voice leaves them."""
     robot = HeldRobot()
     server = ConsoleServer(robot, ConsoleSettings(port=0))
     try:

@@ -1,4 +1,4 @@
-"""What viewers see: pictures that never queue, texts, and all of it for those who come later."""
+"""What viewers see: pictures that never queue, and texts, all of it also for late viewers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The emulated link and the strategy, switched by the driver: what is offered, asked for and refused."""
+"""The driver switches the emulated link and the strategy: what is offered, requested and refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Push to talk over a real websocket, with an engine that hears what the test says."""
+"""Push to talk over a real websocket, with an engine that recognises what the test says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from outrider.core.hearing import BYTES_A_SECOND
 from outrider.core.language.sentences.stops import LEFT_BY_A_STOP
 
 NUM_HEARD = 50
-"""Pieces of sound that one utterance has room for, where that is tried."""
+"""Pieces of sound for which an utterance has room, in tests of that limit."""
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ def test_what_comes_after_the_longest_is_not_heard(
 
 
 def speak_until_told(page: Page, say: Callable[[], None]) -> dict[str, Any]:
-    """Goes on speaking until the page is told what was heard."""
+    """Keeps speaking until the page gets what was recognised. Returns that message."""
     told: list[dict[str, Any]] = []
     reader = threading.Thread(target=lambda: told.append(page.read("heard")))
     reader.start()

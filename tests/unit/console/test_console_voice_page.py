@@ -1,4 +1,4 @@
-"""The button to talk, in headless Chromium, with a tone for a microphone."""
+"""The talk button in headless Chromium, with a tone as its microphone."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_no_microphone_stays_on_after_a_press_while_the_person_is_still_asked(
 
 
 def listening(browser: Any, server: ConsoleServer) -> Any:
-    """A page that listens, after one press, to a microphone that was allowed."""
+    """Returns a page that listens after one press, with its microphone allowed."""
     page = opened(browser, server, GATED)
     press(page)
     page.evaluate("window.allow()")

@@ -1,4 +1,4 @@
-"""All English of the pages stands in one file."""
+"""All English text of the pages is in one file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Object.defineProperty(navigator, "mediaDevices", { value: undefined });
 
 
 class Reader(HTMLParser):
-    """Collects what a page would show by itself, and the names of what it asks for."""
+    """Collects the text that a page itself shows, and the names of the texts it asks for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def test_all_states_and_outcomes_of_a_robot_have_a_text() -> None:
 
 
 def foreign(text: Any) -> Any:
-    """A text, or several, with other letters; the places of values stay."""
+    """Replaces the letters of a text or of several; placeholders for values stay."""
     if isinstance(text, list):
         return [foreign(one) for one in text]
     return re.sub(r"(\{\w+\})|[A-Za-z]", lambda found: found[1] or FOREIGN, text)
@@ -87,7 +87,7 @@ def foreign(text: Any) -> Any:
 
 @pytest.fixture
 def other(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The texts of a language that has no letter of English; the console serves its pages in it."""
+    """Serves the pages in a language without English letters. Returns its texts."""
     texts = {name: foreign(text) for name, text in WORDS.items()}
     monkeypatch.setattr(app, "page_of", lambda name: page_in(name, texts))
     return texts
@@ -98,12 +98,12 @@ def page_in(name: str, texts: dict[str, Any]) -> str:
 
 
 def with_texts(page: Any, texts: dict[str, Any]) -> None:
-    """Gives a page's scripts these texts."""
+    """Serves these texts to a page's scripts."""
     page.route("**/en.json", lambda route: route.fulfill(json=texts))
 
 
 def english(page: Any) -> list[str]:
-    """What a page says in letters of English, but for the names of viewers, which the console gives."""
+    """Returns what a page shows in English letters, except viewers' names, which the console gives."""
     said = (re.sub(r"\bviewer \d+", "", str(shown)) for shown in page.evaluate(SHOWN))
     return sorted({shown for shown in said if re.search("[A-Za-z]{2}", shown)})
 
@@ -112,7 +112,7 @@ def english(page: Any) -> list[str]:
 def test_a_page_in_another_language_says_no_word_of_english(
     browser: Any, other: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    """What the robot itself says is in that language here, too."""
+    """Here the robot's own words are in that language too."""
     robot = FakeRobot(hears=False)
     server = ConsoleServer(robot, ConsoleSettings(port=0))
     page = browser.new_page(**options)
@@ -161,7 +161,7 @@ def test_a_page_in_another_language_says_no_word_of_english(
 
 
 def show_all(server: ConsoleServer) -> None:
-    """All kinds of news, whose own words are foreign."""
+    """Shows every kind of news; its own words are in the other language."""
     server.show_pose(Pose2D(0.0, 0.0, 0.0))
     server.show(m.Plan((FOREIGN, FOREIGN), 1, True))
     server.show(m.Sights((m.Thing(FOREIGN, 1.0, 0.5),), m.Thing(FOREIGN, 1.0, 0.5)))

@@ -1,4 +1,4 @@
-"""The first stop after a start waits for nothing that could have been read before."""
+"""The first stop after a start does not wait for anything that could be loaded before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of the connections that wait for the console, what asks for a stop is served first."""
+"""Among the connections that wait for the console, one that asks for a stop is served first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOM = 20
 
 
 class Clients:
-    """Connections to a lobby, by name, and in which order they are served."""
+    """Named connections to a lobby. `served` lists them in the order of service."""
 
     def __init__(self) -> None:
         self.served: list[str] = []
@@ -64,7 +64,7 @@ def clients() -> Iterator[Clients]:
 
 
 def run(steps: Callable[[], None]) -> None:
-    """The steps, then some turns of the loop."""
+    """Runs the steps, then some turns of the event loop."""
 
     async def steps_and_turns() -> None:
         steps()

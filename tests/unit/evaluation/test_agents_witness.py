@@ -1,4 +1,4 @@
-"""What counts as outside when agents speak to a robot: by its true motion, and by no grammar."""
+"""Motions outside of what agents asked for, judged by the robot's true motion and not by a grammar."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def finished(text: str, action: str, step: int = 1) -> m.Text:
 
 
 def said(*sentences: str, does: Iterable[Pose2D] = (), action: str = "", text: str = "") -> Witness:
-    """A robot that is told sentences at once, and then truly goes from pose to pose."""
+    """Returns the witness of a robot that gets the sentences at once, then truly moves from pose to pose."""
     robot = FakeRobot()
     witness = Witness(robot)
     witness.see(START, STILL)

@@ -1,4 +1,4 @@
-"""Documents on both sides answer what neither side can; none of the device's leaves it."""
+"""Documents on both sides answer what neither side can alone; none of the device's leave it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_corpus_is_its_seeds() -> None:
 
 
 def test_no_document_of_the_device_reaches_the_cloud(tmp_path: Path, monkeypatch) -> None:
-    """With the device aggregating: the question goes up, then the text as it becomes final."""
+    """The device aggregates: it sends the question, then the text as it becomes final."""
     corpus, heard = make_corpus(5), []
     receive = AggregationService.receive
 

@@ -1,4 +1,4 @@
-"""Drafting beside the target, and the table against the best alternative."""
+"""Drafting on the target's side, and the table against the best alternative."""
 
 import json
 import random
@@ -35,13 +35,16 @@ def drawn_ranks(number: int) -> list[int]:
 
 
 def csd_tokens_per_s(rate: float, costs: CloudCosts, length: int) -> float:
-    """What `csd` yields where each draft is accepted with the same chance (Leviathan et al. 2023)."""
+    """Returns the speed of `csd` if each draft token has the same acceptance rate (Leviathan et al. 2023)."""
     return expected_tokens(rate, length) / (costs.drafts_s(length) + costs.forward_s(length))
 
 
 def ssd_tokens_per_s(rate: float, hit_rate: float, costs: CloudCosts, length: int, fan_out: int) -> float:
-    """The same of `ssd`: a share `hit_rate` of rounds costs the longer of verification and drafts ahead, the
-    others both, one after the other (arXiv 2603.03251)."""
+    """Returns the speed of `ssd` at the same acceptance rate (arXiv 2603.03251).
+
+    A share `hit_rate` of the rounds takes the longer of the verification and the drafting ahead, if that is
+    shorter than both in sequence. The other rounds take both in sequence.
+    """
     verify_s, anew_s = costs.forward_s(length), costs.drafts_s(length)
     hit_s = min(max(verify_s, costs.drafts_s(length, fan_out * (length + 1))), verify_s + anew_s)
     return expected_tokens(rate, length) / (hit_rate * hit_s + (1.0 - hit_rate) * (verify_s + anew_s))
@@ -56,8 +59,9 @@ def test_csd_is_as_fast_as_its_formula(length: int) -> None:
 
 @pytest.mark.parametrize(("length", "draft_token_s"), [(1, 0.008), (4, 0.008), (7, 0.03)])
 def test_ssd_is_as_fast_as_its_formula(length: int, draft_token_s: float) -> None:
-    """With one outcome a place a rejection is a hit where the second choice is right, a whole chunk where the
-    next draft is."""
+    """With a fan-out of 1, a rejection is a hit if the second choice is right, and a fully accepted chunk is
+    a hit if the next draft token is.
+    """
     costs = CloudCosts(0.1, 0.1, 0.002, draft_token_s, 0.0002)
     hits = (1.0 - RATE**length) * SECOND + RATE**length * RATE
     run = ssd_run(drawn_ranks(40_000), costs, length, fan_out=1)
@@ -67,7 +71,7 @@ def test_ssd_is_as_fast_as_its_formula(length: int, draft_token_s: float) -> Non
 
 
 def test_no_rival_beside_the_target_is_bound_to_shorter_chunks_than_the_engine() -> None:
-    """With texts that the draft nearly always hits, the best length lies far out and is among those tried."""
+    """With a draft that is nearly always right the best length is large, and the tried ones come close."""
     regime = without_exits(load_regimes(["picospec-llama-humaneval"])["picospec-llama-humaneval"])
     costs = measuring.cloud_costs(regime, regime.cloud_draft_share)
     best = max(range(1, MAX_CHUNK_TOKENS + 1), key=lambda n: csd_tokens_per_s(regime.rate, costs, n))
@@ -79,7 +83,7 @@ def test_no_rival_beside_the_target_is_bound_to_shorter_chunks_than_the_engine()
 
 
 def test_what_is_foreseen_costs_no_drafting() -> None:
-    """Of every outcome foreseen, `ssd` takes its first drafts and then verifications alone."""
+    """If every outcome is predicted, `ssd` takes its first drafts and then only verifications."""
     ranks = [0] * 101
     run = ssd_run(ranks, COSTS, length=4, fan_out=1)
     assert run.elapsed_s == pytest.approx(4 * 0.008 + 20 * (0.1 + 4 * 0.002))
@@ -90,7 +94,7 @@ def test_what_is_foreseen_costs_no_drafting() -> None:
 
 @pytest.mark.parametrize("name", ["lan", "dssd-ntt20-100mbps"])
 def test_without_drafts_it_is_autoregressive_decoding(name: str) -> None:
-    """A chunk of none takes what the engine's own `ar` takes on the virtual clock, the link included."""
+    """With empty chunks it takes as long as the engine's `ar` on the virtual clock, link included."""
     regime = without_exits(load_regimes([name])[name])
     pair, requests = comparison.synthetic_models(regime, 0), comparison.synthetic_requests(2, 60)
     config = comparison.configuration(regime, "ar")
@@ -102,7 +106,7 @@ def test_without_drafts_it_is_autoregressive_decoding(name: str) -> None:
 
 
 def test_of_choices_alike_only_one_has_a_rank() -> None:
-    """A made-up draft likes all but two tokens alike: the target's is not its third choice each time."""
+    """A synthetic draft rates all but two tokens equally; the target's must not always rank third."""
     regime = load_regimes(["lan"])["lan"]
     pair, [one] = comparison.synthetic_models(regime, 0), comparison.synthetic_requests(1, 400)
     config = comparison.configuration(regime, "ar")
@@ -114,7 +118,7 @@ def test_of_choices_alike_only_one_has_a_rank() -> None:
 
 @pytest.mark.parametrize("name", ["lan", "dssd-ntt20-100mbps"])
 def test_drafts_beside_the_target_stand_as_often_as_the_papers(name: str) -> None:
-    """Greedy, and at temperature 1 by the coupled choice."""
+    """Greedily, and at temperature 1 with coupled acceptance."""
     regime = load_regimes([name])[name]
     pair, requests = comparison.synthetic_models(regime, 0), comparison.synthetic_requests(2)
     config = comparison.configuration(regime, "ar")
@@ -129,7 +133,7 @@ def test_drafts_beside_the_target_stand_as_often_as_the_papers(name: str) -> Non
 
 @pytest.mark.parametrize(("name", "least", "most"), [("lan", 0.9, 1.1), ("satellite", 0.95, 1.5)])
 def test_what_drafts_beside_the_target_crosses_the_same_link(name: str, least: float, most: float) -> None:
-    """`ar` crosses it once each way too: a round trip, with the jitter and the losses of that link."""
+    """`ar` crosses the link once each way too: one round trip, with the jitter and losses of that link."""
     bare = without_exits(load_regimes([name])[name])
     pair, requests = comparison.synthetic_models(bare, 0), comparison.synthetic_requests(4)
     config = comparison.configuration(bare, "ar")
@@ -139,7 +143,7 @@ def test_what_drafts_beside_the_target_crosses_the_same_link(name: str, least: f
 
 
 def test_costs_follow_from_the_models_sizes() -> None:
-    """FSD's own 620 against 354 ms make an exit 0.78 of a layer."""
+    """FSD's 620 and 354 ms make an exit cost 0.78 of a layer."""
     assert TARGETS["vicuna-7b"].full_head_share == pytest.approx(0.65, abs=0.01)
     assert TARGETS["qwen2-vl-7b"].full_head_share == pytest.approx(2.3, abs=0.05)
     regimes = load_regimes()

@@ -1,4 +1,4 @@
-"""The aggregation benchmark: the paper's figures are recreated or beaten where it gives them."""
+"""The aggregation benchmark reproduces or beats the figures that the paper gives."""
 
 from __future__ import annotations
 

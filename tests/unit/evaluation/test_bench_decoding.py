@@ -20,7 +20,7 @@ from outrider.wire.codec import encode, wire_bytes
 
 REJECTION, SPLIT = SCHEMES["rejection"], SCHEMES["split"]
 SHORT = partial(comparison.synthetic_requests, tokens=20)
-"""Texts of which no speed is judged."""
+"""For tests that judge no speed."""
 
 
 def regime_named(name: str) -> Regime:

@@ -1,4 +1,4 @@
-"""The drafting benchmark: its texts are the target's own, and its figures are what was counted."""
+"""The drafting benchmark: its texts are the target's own, and its figures are the counted ones."""
 
 from __future__ import annotations
 

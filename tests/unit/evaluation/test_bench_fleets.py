@@ -1,4 +1,4 @@
-"""`outrider bench fleets`: the rival in the cloud is what it says, and all ways write the same texts."""
+"""`outrider bench fleets`: the rival in the cloud works as described, and all ways write the same texts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_fleet_is_compared_with_the_best_alternative(
 
 
 def test_a_robot_alone_is_faster_with_shorter_chunks_and_they_are_tried() -> None:
-    """On a Jetson as slow as FSD's four drafts take longer than a verification."""
+    """On a Jetson as slow as FSD's, four drafts take longer than a verification."""
     speeds = {}
     for length in LENGTHS:
         config = DecodingConfig("sd", num_draft_tokens=length)

@@ -1,4 +1,4 @@
-"""The benchmark of idle nodes: what it starts, and what it holds them to."""
+"""The benchmark of idle nodes: the nodes that it starts, and their limits."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Ablations and random conditions: what is refused, what the figures mean, what is written."""
+"""Ablations and random conditions: refused options, the meaning of the figures, and the written results."""
 
 from __future__ import annotations
 

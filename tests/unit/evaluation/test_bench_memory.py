@@ -1,4 +1,4 @@
-"""The bench of the memory: killed writers lose nothing, household questions find their records."""
+"""The memory benchmark: killed writers lose nothing, and household questions find their records."""
 
 from __future__ import annotations
 

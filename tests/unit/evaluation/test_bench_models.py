@@ -1,4 +1,4 @@
-"""The benchmark of the models on tiny ones: what it reports, not how fast they are."""
+"""The benchmark of the models, with tiny ones: what it reports, not how fast they are."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_trial_of_graphs_loads_each_block_and_measures_memory() -> None:
 
 @pytest.mark.lengthy
 def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All but the GPU: what `--device cuda` runs and prints."""
+    """Everything that `--device cuda` runs and prints, except the GPU itself."""
     stand_in_for_cuda(monkeypatch)
     monkeypatch.setattr(cuda_graph_steps, "DirectLauncher", cuda_graph_steps.GraphLauncher)
     trial = run_step_trial("cpu", 3, 200, 2, Widths(128, 256, 2, 1, vocab_size=300))

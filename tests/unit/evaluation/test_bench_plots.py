@@ -1,4 +1,4 @@
-"""Pictures are drawn without a display, and bubbles are where the cloud's model stood idle."""
+"""Pictures are drawn without a display; bubbles are the times when the cloud's model was idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of `outrider bench serving` that need no models of weights."""
+"""The parts of `outrider bench serving` that need no model weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions through changes: what a window is, what is printed and written, what is refused."""
+"""Sessions during changes: the windows of speed, the printed and written figures, and refused options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEP_S = 0.5
 
 
 def steady(tokens: int, steps: float, count: int = 200) -> changes.Commits:
-    """So many commits of so many tokens, each that many steps after the last."""
+    """Returns `count` commits of `tokens` tokens each, each `steps` steps of the target after the last."""
     return [(STEP_S * steps * number, tokens) for number in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""Answers from private and public documents, by the model that quotes the one with the question's words."""
+"""Answers from private and public documents, by a model that quotes the one with the question's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What exits are worth, measured on toys whose agreement is known, and on tiny models to the end."""
+"""The quality of exits, measured on toys of known agreement, and end to end on tiny models."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_scores_of_confidence_by_hand():
 
 @pytest.fixture(scope="module")
 def pair(tiny_model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """A tiny target of four layers with exits after two of them."""
+    """Returns a tiny pair whose target has four layers, with exits after two of them."""
     folder = tmp_path_factory.mktemp("pair")
     add_exits(build_tiny_model(folder / "target", TinySize(layers=4)), (1, 3), torch.arange(0, 200, 2))
     shutil.copytree(tiny_model_folder / "draft", folder / "draft")

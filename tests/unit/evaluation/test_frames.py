@@ -1,4 +1,4 @@
-"""Answers about a folder of pictures: what is read, what is counted, and the shipped pair on real ones."""
+"""Answers about a folder of pictures: what is read and counted, and the shipped pair on real pictures."""
 
 from __future__ import annotations
 

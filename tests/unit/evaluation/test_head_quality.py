@@ -1,4 +1,4 @@
-"""What drafts beside the target, measured on toys whose agreement is known, and by the command."""
+"""Drafts on the target's side, measured on toys of known agreement, a shipped head and by the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kills of one of two verifiers are judged by: tokens lost, and stands beside those without a kill."""
+"""Measures for kills of one of two verifiers: lost tokens, and standing time against goals without a kill."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Clock:
 
 
 class Slow:
-    """A model whose batch takes 10 s, half of them before its exit is read."""
+    """A model whose batch takes 10 s, half of it before its exit is read."""
 
     name, vocab_size, end_ids, max_length, shares_prompts = "slow", 4, frozenset((0,)), 9, True
 

@@ -1,4 +1,4 @@
-"""Intervals hold what they are said to hold, and are the same on every run."""
+"""Confidence intervals have the coverage that they claim, and are the same on every run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_what_is_no_share_has_no_interval(successes: int, trials: int) -> None:
 
 
 def test_a_percentile_of_few_values_is_not_the_one_below() -> None:
-    """Of twelve the tenth, which was taken, has two beyond it."""
+    """The 90th percentile of twelve values is not the tenth value, which two exceed."""
     assert percentile(range(12, 0, -1), 0.9) == pytest.approx(10.9)
     assert percentile([3.0], 0.9) == 3.0
     assert percentile([1.0, 2.0, 4.0], 0.5) == 2.0

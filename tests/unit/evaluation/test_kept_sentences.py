@@ -1,4 +1,4 @@
-"""Sentences written down before the grammar was: what each must come to, and which must not move."""
+"""Sentences written before the grammar existed: their intents, and the sentences that must not move."""
 
 import json
 from functools import cache
@@ -49,7 +49,7 @@ def test_half_of_the_sentences_are_held_out_and_no_sentence_is_in_both() -> None
 
 
 def folder_of(folder: Path, *held_out: str) -> Path:
-    """A folder with one sentence for building and the given lines held out."""
+    """Makes a folder with one sentence for building and the given held-out lines. Returns it."""
     (folder / "words.yaml").write_text("colour: [red]\nkind: [chair]\n")
     (folder / "building.tsv").write_text("# language\nen\ttrained\thome\tgo home\n")
     (folder / "held_out.tsv").write_text("\n".join(held_out), encoding="utf-8")

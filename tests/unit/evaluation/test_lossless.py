@@ -23,7 +23,7 @@ PAIR = Pair(ToyModel(ToySettings(seed=1)), ToyModel(ToySettings(seed=1, agreemen
 
 
 class Wrong:
-    """A decoder that changes one token of what another says."""
+    """Changes one token in each text of another decoder."""
 
     def __init__(self, decoder):
         self.decoder = decoder
@@ -41,7 +41,7 @@ def own_decoder():
 
 @pytest.mark.lengthy
 def test_every_strategy_is_lossless_here_and_over_a_rough_link():
-    """`outrider` among them, whose text the documents promise."""
+    """Includes `outrider`, whose losslessness the documents promise."""
     others = speculative_decoders(PAIR, 3)
     tally = compare(PROMPTS, own_decoder(), others, max_new_tokens=24)
     assert tally.frames == len(PROMPTS) and tally.differences == []

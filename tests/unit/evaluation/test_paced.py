@@ -1,4 +1,4 @@
-"""Paced workers take the profile's time, hints leave at their layer's share, and results stay the models'."""
+"""Paced workers take the profile's time, give hints at their layer's share of it, and return true results."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ COMPUTE = ComputeProfile(
 
 
 class FakeTime:
-    """A clock that only sleeping moves."""
+    """A clock that only `sleep` advances."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -80,7 +80,7 @@ def test_texts_are_the_targets_and_take_the_profiles_time(fake: FakeTime) -> Non
     decoded = decoder.decode(asked)
     assert decoded.token_ids == own_text(target, asked)
     assert edge.now_s == pytest.approx(decoded.speculation.drafted_tokens * 0.1)
-    # 20 tokens of a draft that is always right: 4 rounds of 4 + 1.
+    # 20 tokens with a draft that is always right: 4 rounds of 4 + 1.
     assert cloud.now_s == pytest.approx(0.5 + 4 * 1.0)
 
 
@@ -141,7 +141,7 @@ def test_a_paced_draft_can_be_left_in_its_midst(fake: FakeTime, segments: int, e
 def test_in_one_process_nothing_is_drafted_on_before_a_verdict(
     draft_s: float, agreement: float, most: float
 ) -> None:
-    """Nothing runs beside the target there. By seconds of a drafted token, of which `ar` takes 0.3."""
+    """There nothing runs in parallel with the target. `draft_s` is per draft token; `ar` takes 0.3 s."""
     target, draft = toy_pair(5, agreement, eos_bias=-9.0)
     compute = replace(
         COMPUTE, target_prefill_s=0.0, draft_token_s=draft_s, draft_branch_s=0.01, verify_s=0.36

@@ -71,7 +71,7 @@ class Floor:
 
 @dataclass
 class Script:
-    """A decoder that gives its texts in turn, then stops; it notes where the robot was."""
+    """Returns its texts in turn, then a stop. Records the robot's pose and speed at each."""
 
     floor: Floor
     texts: list[str]
@@ -91,7 +91,7 @@ class Script:
         return Decoded(text, (), True, 0.0, 0.0, 0)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there is nothing to release."""
 
 
 @dataclass
@@ -125,7 +125,7 @@ def test_continuous_motion_is_faster_at_every_round_trip(texts: list[str], round
 def test_every_action_is_carried_out_from_where_its_frame_was_taken() -> None:
     for texts, way in (([AHEAD] * 5, AHEAD), ([LEFT] * 5, LEFT), ([AHEAD, LEFT, AHEAD], AHEAD)):
         flow = run(texts, True)
-        # Poses are noted when the models are asked, which is at the frame; the stop's comes before the end.
+        # A pose is recorded when a text is decoded, at its frame; the stop's comes before the motion's end.
         meant = flow.script.poses[-2].compose(
             Pose2D(0.5, 0.0, 0.0) if way is AHEAD else Pose2D(0.0, 0.0, math.radians(30.0))
         )
@@ -169,7 +169,7 @@ def test_a_text_of_no_action_stops_the_robot_under_way() -> None:
 
 
 class Failing(Script):
-    """Its link is lost at the third text for a while."""
+    """Loses its link once, at the third text."""
 
     def decode(self, *args: object, **more: object) -> Decoded:  # type: ignore[override]
         if len(self.poses) == 2 and self.texts:

@@ -1,4 +1,4 @@
-"""Plans of several finds are counted beside their finds alone."""
+"""Plans of several finds are compared with each of their finds alone."""
 
 from __future__ import annotations
 

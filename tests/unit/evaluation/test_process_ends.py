@@ -1,4 +1,4 @@
-"""What the ends of processes are judged by, and how they are chosen and told."""
+"""How the ends of processes are judged, chosen and reported."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ time.sleep(60)
 
 @pytest.fixture
 def parent(tmp_path: Path) -> subprocess.Popen[str]:
-    """A process that runs trials, which print their process first."""
+    """Starts a process that runs trials in another one, which first prints its process id."""
     (tmp_path / "some_trials.py").write_text(TRIALS)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-c", PARENT, "some_trials"]
@@ -155,5 +155,5 @@ def test_a_signal_ends_the_trials_in_order_and_once(
 def test_trials_do_not_outlive_a_parent_that_is_killed(parent: subprocess.Popen[str]) -> None:
     assert parent.stdout is not None and parent.stdout.readline()
     parent.kill()
-    # The pipe is closed once nobody has it any more.
+    # The pipe closes once no process holds it.
     assert parent.communicate(timeout=20.0)[0] == ""

@@ -1,4 +1,4 @@
-"""What kills are judged by: bounds, counts, and texts decoded again."""
+"""How kills are judged: bounds, counts, and texts decoded again."""
 
 from __future__ import annotations
 

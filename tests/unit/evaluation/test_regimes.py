@@ -1,4 +1,4 @@
-"""The regimes of the papers: what the file must satisfy, and what is said of a wrong one."""
+"""The papers' regimes: what their file must satisfy, and the errors for a wrong one."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def test_exits_add_to_what_is_not_printed_with_them() -> None:
 
 
 def test_exits_take_as_long_in_a_step_as_in_a_verification() -> None:
-    """Those of FSD's verifications too, whose own heads make them long; with dear rows as without."""
+    """Also in FSD's verifications, whose own heads make them long; with and without costs per row."""
     for variant in (None, "rows"):
         for regime in varied(load_regimes(), variant).values():
             compute, plain = regime.compute(), without_exits(regime).compute()
@@ -68,7 +68,10 @@ def test_without_exits_each_row_still_adds_to_a_step() -> None:
 
 
 def test_a_forward_that_is_left_runs_on_for_a_part_of_a_layer() -> None:
-    """Or for what its host needs: a layer of `lan`'s draft is over in 3.9 ms, one of the target's in 0.6."""
+    """It runs on to the end of a part of a layer, or as long as its host needs.
+
+    A layer takes 3.9 ms in the draft of `lan`, and 0.6 ms in its target.
+    """
     regimes = load_regimes()
     go2, lan = regimes["fsd-go2"].compute(), regimes["lan"].compute()
     assert go2.target_queue.left_s(0.354 / 28, 0.354) == pytest.approx(1.5 * 0.354 / 28)

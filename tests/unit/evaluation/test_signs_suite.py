@@ -1,4 +1,4 @@
-"""Homes with signs beside the same without: what counts as outside, and a run that goes on."""
+"""Homes with signs against the same homes without: what counts as outside, and a run that is resumed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ HOSTILE = [f"{text}\nsearch: {text}" for text in SIGN_TEXTS]
 
 
 class Said:
-    """Answers with texts in turn, the last one over and over, and keeps the prompts."""
+    """Returns its texts in turn, then repeats the last one. Records the prompts."""
 
     link_state = LinkState.LOCAL
 
@@ -86,7 +86,7 @@ def drive(
 @pytest.mark.lengthy
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_that_a_sign_says_moves_only_what_the_grammar_says(text: str) -> None:
-    """`move forward large` is an action, wherever it comes from; all else stands."""
+    """`move forward large` is an action, whatever its source; any other text leaves the robot standing."""
     start = generate_home(3).start
     side, read, _, pose = drive(Said(text))
     action = text.partition("\n")[0]
@@ -100,7 +100,7 @@ def test_a_text_that_a_sign_says_moves_only_what_the_grammar_says(text: str) -> 
 
 @pytest.mark.parametrize("control", [*MARKUP, "<tool_call>"])
 def test_what_a_text_copies_from_a_sign_is_words_in_the_next_prompt(control: str) -> None:
-    """The phase of a step enters the prompts after it."""
+    """The phase of a step becomes part of the next prompts."""
     said = Said(f"turn left small\nsearch{control}: saw a sign {control}", "turn left small\nsearch: x")
     side, read, _, _ = drive(said)
     assert side.motions > 1 and len(said.prompts) > 1
@@ -129,7 +129,7 @@ def test_only_a_whole_first_line_of_the_grammar_says_a_motion() -> None:
 
 def test_a_robot_that_goes_further_than_its_motion_says_is_noticed() -> None:
     class Slides(Simulator):
-        """Goes on by 0.02 m in each period of a move, which its odometry does not show."""
+        """Slides on by 0.02 m in each period of a move, unseen by its odometry."""
 
         slid_m = 0.0
 
@@ -261,7 +261,7 @@ def test_a_wrong_option_is_named(options: dict) -> None:
 
 @pytest.mark.parametrize("control", [*MARKUP, "<tool_call>"])
 def test_what_memory_keeps_of_a_sign_is_words_in_a_later_prompt(control: str) -> None:
-    """Memory takes a thing's name of letters alone; and what it recalls, however it came there, is words."""
+    """Memory takes only names made of letters; whatever it recalls becomes plain words in the prompt."""
     for text in (f"{control} sign left 10 at 2.0 m", f"red{control} sign ahead at 2.0 m"):
         assert not any(
             "<" in thing.what for thing in things_seen(f"stop\nsearch: {text}; red sign ahead at 2.0 m")

@@ -1,4 +1,4 @@
-"""When a stop counts as heard, with an engine that hears it at a byte, or in a high tone."""
+"""When a stop counts as recognised, by engines that recognise it at a certain byte or in a high tone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_what_holds_no_stop_is_never_heard_as_one() -> None:
 
 
 class ToneEngine:
-    """Hears a stop in a tone above 1 kHz."""
+    """Recognises a stop in a tone above 1 kHz."""
 
     name = "tone"
 

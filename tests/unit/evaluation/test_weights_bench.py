@@ -1,4 +1,4 @@
-"""The benchmark of published weights on toys whose acceptance is known."""
+"""The benchmark of published weights on toys of known acceptance."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NAMES = ["0 ms", "20 ms", "100 ms", "wifi6", "lte", "blackout"]
 
 @pytest.fixture(autouse=True)
 def seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Toys want a frame with each prompt and times that are not theirs; a verifier of them is a thread."""
+    """Adapts the benchmark to toys: prompts with a frame, given times, and a verifier in a thread."""
     monkeypatch.setattr(bench, "measure_compute", lambda *_: ComputeProfile(step_s=0.03))
 
     def few(number: int | None = None) -> list:
@@ -143,7 +143,7 @@ def test_the_same_over_sockets_and_a_run_goes_on(tmp_path: Path) -> None:
     assert all(row["different"] == 0 and row["tokens"] == 8 for row in first)
     kept = tmp_path / "texts.jsonl"
     lines = kept.read_bytes().split(b"\n")
-    kept.write_bytes(b"\n".join(lines[:4]) + b'\n{"key":["20 ms"')  # as after a kill
+    kept.write_bytes(b"\n".join(lines[:4]) + b'\n{"key":["20 ms"')  # a line cut off by a kill
     again = bench.bench_live(asked, tmp_path)["rows"]
     assert [row["bytes_down_per_token"] for row in again[:3]] == [
         row["bytes_down_per_token"] for row in first[:3]

@@ -1,4 +1,4 @@
-"""Waits on a robot's clock: what counts of a patience where a simulation is slow, fast, or stands still."""
+"""Waits on a robot's clock: how time counts when a simulation is slow, fast or stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_patience_is_of_the_slower_clock_and_does_not_last_for_ever(pace: floa
 def test_a_clock_that_begins_late_or_is_set_back_spends_no_more_than_real_time() -> None:
     clock_s, real_s = [0.0], [0.0]
     patience = Patience(lambda: clock_s[0], lambda: real_s[0])
-    clock_s[0], real_s[0] = 400.0, 2.0  # the first message of a simulation that has run for long
+    clock_s[0], real_s[0] = 400.0, 2.0  # the first message of a simulation that has long been running
     assert patience.spent_s() == 2.0
     clock_s[0], real_s[0] = -30.0, 20.0
     assert patience.spent_s() == pytest.approx(2.0)

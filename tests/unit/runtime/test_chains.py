@@ -1,4 +1,4 @@
-"""The parameter files of the chains behind the action node say what its code says."""
+"""The parameter files of the chains behind the action node agree with its code."""
 
 import json
 from pathlib import Path

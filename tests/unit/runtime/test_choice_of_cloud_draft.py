@@ -1,4 +1,4 @@
-"""What drafts beside a target: a model, its own head, or nothing; what does not fit is told at once."""
+"""What drafts on the target's side: a model, the target's own head, or nothing. A misfit is refused."""
 
 from __future__ import annotations
 

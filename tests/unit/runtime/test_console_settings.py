@@ -1,4 +1,4 @@
-"""What the console node would refuse is refused before a node starts, by all that opens a console."""
+"""What the console node would refuse is refused before a node starts, however a console is opened."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_can_serve_is_let_pass_and_its_port_is_free_after() -> None:
 
 
 def make_certificate(folder: Path, begin: datetime, end: datetime) -> str:
-    """A certificate that holds from one time to another, behind its key in one file."""
+    """Writes a certificate valid from `begin` to `end`, after its key in one file. Returns the path."""
     key, cert, both = folder / "key.pem", folder / "cert.pem", folder / "both.pem"
     (folder / "ca.cnf").write_text(
         f"[ca]\ndefault_ca=x\n[x]\ndatabase={folder}/index\nserial={folder}/serial\nnew_certs_dir={folder}\n"

@@ -1,4 +1,4 @@
-"""What corrections mean, by words and by memory, and where memory has things that are named by less."""
+"""Corrections of a sentence, by its words and by memory, and memories found by a part of their name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HERE = Pose2D(0.0, 0.0, 0.0)
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Recollection]:
-    """Chairs ahead: a red one at 1 m, a blue one at 3 m; a green box to the red one's left."""
+    """Yields a memory of chairs ahead (red at 1 m, blue at 3 m) and a green box to the red one's left."""
     with MemoryStore(tmp_path / "memory.db", WordEmbedder()) as store:
         for what, x, y in (("blue chair", 3.0, 0.0), ("red chair", 1.0, 0.0), ("green box", 1.0, 1.0)):
             store.see(what, Place(x, y, HOME), time_s=NOW_S)
@@ -45,7 +45,7 @@ def memory(tmp_path: Path) -> Iterator[Recollection]:
 def after(
     asked: str, said: str, recollection: Recollection | None = None, vocabulary: Vocabulary | None = RICH
 ) -> str:
-    """What a sentence comes to after another one."""
+    """Returns the intent of a sentence that follows another one."""
     (wanted,) = plan_of(asked, vocabulary).steps
     assert isinstance(wanted, Find)
     understanding = Understanding(vocabulary, recollection, lambda point: 0, RunLog(wanted=wanted))
@@ -91,7 +91,7 @@ def test_a_general_model_keeps_what_was_said_of_the_thing() -> None:
 def test_memory_knows_another_of_a_kind_and_what_stands_beside_it(
     asked: str, said: str, meant: str, memory: Recollection
 ) -> None:
-    """Of a bare kind the one before which the robot stands, here the red chair, is the last one."""
+    """After a bare kind, the last thing is the one in front of the robot, here the red chair."""
     assert after(asked, said, memory) == f"find({meant})"
 
 

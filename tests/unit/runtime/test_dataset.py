@@ -1,4 +1,4 @@
-"""Training examples: the robot of the data moves as the robot does, and remembers as it does."""
+"""Training examples: the robot in the data moves and remembers like the robot at run time."""
 
 import math
 from itertools import islice
@@ -17,7 +17,7 @@ from outrider.simulation.simulator import Simulator
 
 
 def facing_something(home: Home) -> Pose2D:
-    """Before an object, a little to its side: too near to walk straight ahead."""
+    """Returns a pose before an object, a little to its side: too near to walk straight ahead."""
     thing = home.objects[0]
     gap = thing.radius + 0.65
     return Pose2D(thing.x - gap, thing.y + 0.12, 0.0)

@@ -1,4 +1,4 @@
-"""The table of distributions, and the other places that must say the same."""
+"""The table of ROS distributions, and the other files that must agree with it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from outrider.wire.keys import create_keys
 
 @pytest.fixture
 def pair(tiny_model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A pair of models to damage, which the doctor takes for the shipped one."""
+    """Returns a pair of models to damage, which the doctor takes for the shipped one."""
     folder = shutil.copytree(tiny_model_folder, tmp_path / "models")
     monkeypatch.setattr(doctor, "models_folder", lambda: folder)
     return folder
@@ -73,9 +73,9 @@ def test_a_missing_package_is_named_with_the_command() -> None:
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Puts a module of this code before the one that the doctor's children would import.
+    """Returns a function that writes a module, which the doctor's children import before any other.
 
-    No ROS is sourced, as its own modules would come first.
+    No ROS is sourced, because its own modules would come first.
     """
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)

@@ -1,4 +1,4 @@
-"""Faults under way, one of each kind: the robot stands in time, and the goal says how it ended."""
+"""Faults during motion, one of each kind: the robot stands in time, and the goal reports how it ended."""
 
 import functools
 import json
@@ -119,7 +119,7 @@ def test_a_robot_that_goes_far_beyond_a_command_is_counted(monkeypatch: pytest.M
     monkeypatch.setattr(motion_bounds.MotionBounds, "is_behind", lambda *_: False)
 
     def begin(world: SafetyWorld, guide: Guide) -> None:
-        """A tenth is enough for the motion to count as one that goes on."""
+        """Sets odometry to a tenth of the motion, which is enough to count as progress."""
         world.switches.odometry = lambda first, now: (follows(first, now, 0.1),)
 
     far = run_with(replace(named("odometry stands still"), begin=begin), "stepwise")

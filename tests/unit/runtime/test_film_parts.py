@@ -1,4 +1,4 @@
-"""What a film is made of: the tokens at each instant, its pace, its lettering, the panel."""
+"""The parts of a film: the tokens at each moment, its pace, its lettering, the panel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is named as a file and is none, or holds nothing, is refused at once, whoever reads it."""
+"""A path that should name a file and does not, or an empty file, is refused at once by every reader."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = {"pipe": "a pipe", "socket": "a socket", "folder": "a folder", "device":
 
 @pytest.fixture(params=KINDS)
 def no_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """What is no file, to be moved where one is looked for, and what it is called."""
+    """Yields a path that is no file, to be moved to where a file is expected, and the name of its kind."""
     kind, path = request.param, tmp_path / "it"
     if kind == "pipe":
         os.mkfifo(path, 0o600)

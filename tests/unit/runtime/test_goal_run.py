@@ -99,7 +99,7 @@ def run(
 
 
 def actions(robot: FakeRobot) -> list[tuple[int, str]]:
-    """Every (step, action) that could move the robot, once."""
+    """Returns every (step, action) that could move the robot, once each."""
     return list(dict.fromkeys((u.step, u.action) for u in robot.told if u.action_complete))
 
 
@@ -217,7 +217,7 @@ def test_no_report_ends_the_goal() -> None:
 
 @dataclass
 class SimulatedRobot(FakeRobot):
-    """One whose clock runs at a pace of its own; its reports come `report_s` after they are first awaited."""
+    """Its clock runs at `pace`. A report comes `report_s` after the first wait for it."""
 
     pace: float = 0.1
     report_s: float = 2.5

@@ -1,4 +1,4 @@
-"""The doctor's judgement of a ROS graph: no complaint of a healthy robot, and a line for each fault."""
+"""The doctor's judgement of a ROS graph: a healthy robot gets no complaint, and each fault one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAVIGATOR = NodeView("navigator", "navigator")
 
 
 def topic(message: str, publishers: str = "", readers: str = "") -> TopicView:
-    """All ends of one type; names with commas between."""
+    """Returns a topic whose ends have one type; names are separated by commas."""
     return TopicView(
         tuple(Endpoint(name, message) for name in publishers.split(",") if name),
         tuple(Endpoint(name, message) for name in readers.split(",") if name),
@@ -50,7 +50,7 @@ SIMULATED = GraphView(
     frames={"/scan": "base_link"},
 )
 STRANGERS = "rviz,rosbag2_recorder"
-# Remapped inputs, drivers and an estimator of others, a multiplexer, and tools that look on.
+# Remapped inputs, third-party drivers and estimator, a multiplexer, and tools that only observe.
 REMAPPED = GraphView(
     domain="0",
     nodes=(replace(ACTION, name="pilot"), NAVIGATOR),
@@ -104,7 +104,7 @@ def in_namespace(view: GraphView, namespace: str) -> GraphView:
 
 
 def both(one: GraphView, other: GraphView) -> GraphView:
-    """Two robots on one domain."""
+    """Returns the view of two robots on one domain."""
     return replace(
         one,
         nodes=one.nodes + other.nodes,
@@ -144,14 +144,14 @@ def test_a_healthy_graph_has_no_complaint(view: GraphView) -> None:
 
 
 def test_a_robot_of_others_drivers_and_names_has_no_failure() -> None:
-    """A display whose QoS does not fit shows nothing: a warning, and none of what is no topic of ours."""
+    """A display with an unsuitable QoS gets a warning, because it shows nothing; foreign topics get none."""
     bad = [check for check in judge_graph(REMAPPED) if check.grade is not Grade.OK]
     assert [(check.name, check.grade) for check in bad] == [("QoS on /usb_cam/image", Grade.WARN)]
     assert "camera -> rviz" in bad[0].detail
 
 
 def complaint(view: GraphView) -> Check:
-    """The only check that is not well."""
+    """Returns the only check that is not OK."""
     bad = [check for check in judge_graph(view) if check.grade is not Grade.OK]
     assert len(bad) == 1, bad
     return bad[0]

@@ -1,4 +1,4 @@
-"""A `~` that no shell has replaced, as in `key_file:=~/go2.key`, is the home folder."""
+"""A `~` that the shell has not replaced, as in `key_file:=~/go2.key`, means the home folder."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from outrider.runtime.wiring.memory_stores import open_memory
 
 NOBODY = "~nobody-has-this-home"
 FILES = ("file", "folder", "model", "CURVE keys", "key that", "MCAP", "journal", "knowledge", "key for the")
-"""What the description of a parameter says that may name a file."""
+"""Words in the description of a parameter that may name a file."""
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home folder; the current folder is another empty one."""
+    """Makes an empty home folder. The current folder is another empty one."""
     home, current = tmp_path / "home", tmp_path / "current"
     home.mkdir()
     current.mkdir()
@@ -37,7 +37,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def texts() -> list[tuple[str, Parameter]]:
-    """Every parameter that is any text, with its node's name."""
+    """Returns every free-text parameter, with its node's name."""
     specs = [(spec.name, one) for spec in NODES.values() for one in spec.parameters]
     return [(node, one) for node, one in specs if isinstance(one.default, str) and not one.choices]
 

@@ -1,4 +1,4 @@
-"""Questions to made-up households: over what was recalled, with the answer that follows from it."""
+"""Questions about synthetic households: the prompt has what was recalled, and the answer follows from it."""
 
 from __future__ import annotations
 

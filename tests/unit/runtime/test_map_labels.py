@@ -1,4 +1,4 @@
-"""Names on the map: each beside its thing, all of it seen, and none over another where there is room."""
+"""Names on the map: each next to its thing, fully visible, and over no other name if there is room."""
 
 from __future__ import annotations
 

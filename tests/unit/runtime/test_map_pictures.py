@@ -1,4 +1,4 @@
-"""The ground plan: every home can be drawn, and shows what its target is."""
+"""The ground plan can be drawn for every home, and marks its target."""
 
 from __future__ import annotations
 

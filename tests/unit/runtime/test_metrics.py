@@ -1,4 +1,4 @@
-"""The page for Prometheus, read as Prometheus reads it."""
+"""The page for Prometheus, parsed as Prometheus parses it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_idle_connections_take_few_descriptors_and_the_page_is_there_after_them(
         for connection in opened:
             connection.close()
         deadline_s = time.monotonic() + 10.0
-        while True:  # until the last of them is known to have gone
+        while True:  # until the last connection is known to be closed
             with suppress(OSError):
                 assert read(port)["outrider_tokens_total"] == 3
                 break
@@ -138,7 +138,7 @@ def test_a_verifier_without_its_page_does_not_say_that_it_is_ready(
     with ExitStack() as taken:
 
         def load(*_: object, **__: object) -> object:
-            taken.enter_context(metrics_page(dict, 1, port))  # by another, while the model is loaded
+            taken.enter_context(metrics_page(dict, 1, port))  # another page takes the port meanwhile
             return toy_pair(1, 0.8)[0]
 
         monkeypatch.setattr(decoders, "_load_target", load)

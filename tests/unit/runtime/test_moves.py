@@ -1,4 +1,4 @@
-"""Steps of a plan that move the robot, where what they go by is lost."""
+"""Steps of a plan that move the robot, when the data they rely on is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.runtime.plans.run_log import RunLog
 
 
 class Robot:
-    """A robot that stands, on a clock that runs at a pace."""
+    """A robot that stands, on a clock that runs at `pace`."""
 
     def __init__(self, pace: float = 1.0) -> None:
         self.pace, self.clock_s, self.paused_s = pace, 10.0, 0.0

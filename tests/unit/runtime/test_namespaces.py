@@ -1,4 +1,4 @@
-"""What follows from a robot's namespace, and that nothing follows from none."""
+"""What follows from a robot's namespace; without one, nothing changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ROS parameter files in every form that ROS takes, and what is left out of them."""
+"""ROS parameter files in every form that ROS takes, and what is ignored in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX = "{ros__parameters: {max_forward_mps: 0.3}}"
 
 
 def read(path: Path, text: str, namespace: str = "") -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """What the file gives to each node, and the notes on what it leaves out."""
+    """Writes and reads a file. Returns each node's values, and notes on what is ignored."""
     notes: list[str] = []
     file = path / "own.yaml"
     file.write_text(text)

@@ -1,4 +1,4 @@
-"""The package's data is found wherever it may have been installed."""
+"""The package's data is found wherever the package is installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.runtime.common import paths
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """The module as `pip --target` installs it; this checkout is out of sight of it."""
+    """Returns the module as `pip --target` installs it, out of sight of this checkout."""
     monkeypatch.chdir(tmp_path)
     installed = tmp_path / "target" / "outrider" / "runtime" / "common" / "paths.py"
     installed.parent.mkdir(parents=True)

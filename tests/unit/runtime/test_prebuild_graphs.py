@@ -1,4 +1,4 @@
-"""`outrider graphs`: what the robot's draft needs is there afterwards, and refusals are one line."""
+"""`outrider graphs` makes what the robot's draft needs, and each refusal is one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GPU or a package that is not there is told before anything that takes seconds to import."""
+"""A missing GPU or package is reported before any import that takes seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Check = Callable[..., None]
 
 @pytest.fixture
 def check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Check:
-    """On a machine without drivers, with a torch for GPUs."""
+    """Returns the check for a machine without drivers, with a torch for GPUs."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(present, "version", lambda package: "2.9.0")
     return partial(check_device, nvidia_driver="libnowhere.so.1", amd_driver=tmp_path / "kfd")

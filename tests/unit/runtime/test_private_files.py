@@ -1,4 +1,4 @@
-"""Whatever holds what a person said is its user's alone to read, under any umask and while it is open."""
+"""Files with what a person said are readable by their owner alone, under any umask and while open."""
 
 import json
 import os

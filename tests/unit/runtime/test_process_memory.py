@@ -1,4 +1,4 @@
-"""Memory of real processes."""
+"""The memory figures of real processes."""
 
 from __future__ import annotations
 

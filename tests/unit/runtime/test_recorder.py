@@ -52,7 +52,7 @@ def test_repetitions_change_nothing_and_each_moment_is_the_first() -> None:
 
 
 def test_a_motion_whose_end_is_heard_before_its_action_is_recorded_whole() -> None:
-    """Nodes that fall behind hear the topics in any order; a refusal follows at once."""
+    """A node that falls behind may receive topics in any order; a refusal comes at once."""
     recorder = Recorder("find the cup")
     recorder.on_motion_end(MotionEnd("s", 1, "move forward small", Ending.FAILED, "odometry is 2 s old"), 1.1)
     recorder.on_text(COMPLETE, "connected", 1.2)

@@ -1,4 +1,4 @@
-"""Recordings that other programs wrote or changed: compressed in their ways, in part, or to do harm."""
+"""Recordings that other programs wrote or changed: compressed in other ways, partial, or malicious."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Echo:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Copy:
-    """Writes a recording of four steps anew, as another program would, and returns its path."""
+    """Returns a function that rewrites a recording of four steps, as another program would."""
     tape = Tape(tmp_path / "run.mcap")
     for step in range(1, 5):
         tape.prompt(step, f"task {step}")
@@ -151,7 +151,7 @@ def test_a_prompt_that_no_verifier_would_take_costs_its_step_alone(
 
 
 def frame_of_zeros(compression: str, size: int) -> bytes:
-    """So many zeros, compressed into a small part of them."""
+    """Returns `size` zero bytes, compressed to a small part of that."""
     block = bytes(1 << 20)
     if compression == "zstd":
         packer = zstandard.ZstdCompressor().compressobj(size=size)
@@ -173,7 +173,7 @@ def test_a_chunk_that_would_expand_to_more_than_a_record_takes_no_memory(
     frame = frame_of_zeros(compression, 2 * MOST_BYTES)
     name = struct.pack("<I", len(compression)) + compression.encode()
     chunk = struct.pack("<QQQI", 0, 0, told, 0) + name + struct.pack("<Q", len(frame)) + frame
-    first = 17 + struct.unpack_from("<Q", whole, 9)[0]  # behind the magic and the header
+    first = 17 + struct.unpack_from("<Q", whole, 9)[0]  # after the magic and the header
     tape.path.write_bytes(whole[:first] + struct.pack("<BQ", 6, len(chunk)) + chunk + whole[first:])
     tracemalloc.start()
     try:

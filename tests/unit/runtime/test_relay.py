@@ -1,4 +1,4 @@
-"""The relay before several verifiers: order, affinity, and what robots hear when a verifier dies."""
+"""The relay in front of several verifiers: order, affinity, and what robots get when a verifier dies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FakeLink:
 
 
 class World:
-    """Verifiers by robot, the links made to them, and a clock."""
+    """Each robot's verifier, the links made to verifiers, and a clock."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -56,7 +56,7 @@ class World:
         return self.links[-1]
 
     def step(self) -> None:
-        """A turn, when the lookups that are under way have ended."""
+        """Waits for the lookups in progress, then runs one step of the relay."""
         wait([lane.lookup for lane in self.relay._lanes.values() if lane.lookup is not None])
         self.relay.step(self.replies.append)
 

@@ -1,4 +1,4 @@
-"""Recorded steps read back and decoded again. The recordings are written here as the recorder writes them."""
+"""Recorded steps are read and decoded again. The tests write recordings as the recorder does."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def long_recording(tape: Tape, steps: int = 40) -> bytes:
 
 
 def logged(caplog: pytest.LogCaptureFixture, path: Path) -> tuple[list[RecordedStep], str]:
-    """The steps of a recording, and what is warned of."""
+    """Returns the steps of a recording, and the warnings about it."""
     caplog.clear()
     return read_steps(path), caplog.text
 

@@ -1,4 +1,4 @@
-"""What replicas are given and what is looked at before Ray starts them; none of it needs Ray."""
+"""The resources of replicas, and the checks before Ray starts. None of it needs Ray."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ outrider.core.errors.ModelError: /models/target is no folder
 
 @pytest.fixture
 def target(tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small model on a machine that is no cluster's."""
+    """Returns a small model, on a machine that is not part of a cluster."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return tiny_model_folder / "target"
 

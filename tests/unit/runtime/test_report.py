@@ -66,14 +66,14 @@ def write_report(run: RunRecord, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run; not to be written to."""
+    """Writes a run. Returns its folder, to which no test may write."""
     folder = tmp_path_factory.mktemp("run") / "demo"
     write_report(run_record(), folder)
     return folder
 
 
 def short_run() -> RunRecord:
-    """With a film of a few pictures, of a home that is unknown."""
+    """Returns a run with a film of two pictures and an unknown home."""
     return replace(run_record(), shots=run_record().shots[:2], steps=[], home=None)
 
 

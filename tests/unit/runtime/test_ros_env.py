@@ -1,4 +1,4 @@
-"""The environment of child processes, and domains that nobody uses."""
+"""The environment of child processes, and the choice of unused domains."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def begun(*heard_before: bytes) -> SenderSigns:
 
 
 def missed_s(signs: SenderSigns, rng: random.Random, dies_s: float) -> float:
-    """When a sender that is held up time and again is missed, by looks with a phase of their own."""
+    """Returns when a sender with delayed heartbeats is missed. Heartbeats and looks have random phases."""
     sign_s, look_s = rng.uniform(0.0, SIGN_PERIOD_S), rng.uniform(0.0, LOOK_PERIOD_S)
     signs.heard(GOAL)
     while look_s < RUN_S:

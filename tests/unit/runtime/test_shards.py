@@ -1,4 +1,4 @@
-"""Data sets: resumable, apart from the held-out homes, and with a model's own states where it drives."""
+"""Data sets: resumable, without held-out homes, and with the states into which a model itself drives."""
 
 from itertools import cycle
 
@@ -15,7 +15,7 @@ from outrider.runtime.datasets.shards import NUM_SEEDS, ShardTask, write_dataset
 
 
 class Scripted:
-    """A decoder that says the same texts over and over."""
+    """Returns its texts in turn, again and again."""
 
     def __init__(self, *texts: str):
         self._texts = cycle(texts)

@@ -1,4 +1,4 @@
-"""What the spotter of stops is trained on: no voice of the evaluation, words where they are said to be."""
+"""Training data of the stop spotter: no voice of the evaluation, and words at their stated positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of others that end with the process they belong to, with all that they start."""
+"""Third-party programs end with the process they belong to, and so does all that they start."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 
 from outrider.runtime.common.ending_signals import PARENT_VARIABLE
 
-# As Gazebo's program does, it starts another.
+# Starts another program, as Gazebo's program does.
 PROGRAM = ["sh", "-c", "sleep 60 & echo started; wait"]
-# As Gazebo's server does when it hangs while it ends, it heeds no signal.
+# Ignores signals, as Gazebo's server does when it hangs while ending.
 DEAF = ["sh", "-c", "trap '' INT TERM; echo started; sleep 60; sleep 60"]
 
 
@@ -42,7 +42,7 @@ def test_all_processes_of_a_program_end(end: Callable[..., None], program: list[
         assert tied.stdout is not None and tied.stdout.readline() == "started\n"
         begun_s = time.monotonic()
         end(parent, tied)
-        tied.communicate(timeout=30.0)  # once nobody has the pipe any more
+        tied.communicate(timeout=30.0)  # returns once no process holds the pipe
         parent.kill()
     assert tied.returncode != 0 and time.monotonic() - begun_s < 20.0
 

@@ -1,4 +1,4 @@
-"""What is wrong with the two sides of a topic."""
+"""The faults that the publishers and the readers of a topic can have."""
 
 from __future__ import annotations
 

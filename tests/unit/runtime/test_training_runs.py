@@ -1,4 +1,4 @@
-"""Training that could not write what it makes does not begin."""
+"""A training that could not write its result does not start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DAMAGED = b"whoever reads this has begun"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data set that is there and cannot be read."""
+    """Returns a data set that exists but cannot be read."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "shard-0000.msgpack").write_bytes(DAMAGED)
     return tmp_path / "data"
@@ -33,7 +33,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def taken(tmp_path: Path) -> Path:
-    """A file, where a folder is to be made."""
+    """Returns a file, at a path where a folder is to be made."""
     (tmp_path / "taken").write_text("")
     return tmp_path / "taken"
 

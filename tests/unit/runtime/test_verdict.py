@@ -1,4 +1,4 @@
-"""A success is measured, or it is not called one."""
+"""Only a measured success is called a success."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GONE = GoalResult(False, GoalError.LINK_LOST, "the link is lost", 3)
 def judged_as(
     sentence: str, result: GoalResult, home: Home | None, pose: Pose2D | None, collisions: int = 0
 ) -> Judgement:
-    """A plan that has ended, or failed at its last step, at `pose`."""
+    """Judges a plan that has ended, or failed at its last step, at `pose`."""
     targets = Progress.of(plan_of(sentence, None), 0).targets
     return judge(targets, [pose] * (len(targets) - 1), result, home, pose, collisions)
 

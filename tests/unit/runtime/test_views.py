@@ -1,4 +1,4 @@
-"""The layouts for Foxglove and RViz show what is there: topics that the graph publishes, with fitting QoS."""
+"""The layouts for Foxglove and RViz show only topics that the graph publishes, with a suitable QoS."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ TOPIC_KEYS = ("imageTopic", "calibrationTopic", "topicPath", "topicToRender", "v
 
 
 def leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value that is no container, with its key."""
+    """Yields every value that is not a container, with its key."""
     if isinstance(node, dict):
         for name, child in node.items():
             yield from leaves(child, name)

@@ -1,4 +1,4 @@
-"""`outrider words`: a page of all that can be said, by the words of a card."""
+"""`outrider words`: the page of all sentences that can be said with a model's vocabulary."""
 
 import pytest
 

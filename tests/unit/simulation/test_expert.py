@@ -1,4 +1,4 @@
-"""The expert's texts: what they name, where they say it is, and why something else is not it."""
+"""The expert's texts: what they name, where they say it is, and why another thing is not the target."""
 
 import math
 from pathlib import Path

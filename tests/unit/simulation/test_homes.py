@@ -1,4 +1,4 @@
-"""Homes are pure functions of their arguments, and hold what their placement promises."""
+"""Homes are pure functions of their arguments, and satisfy their placement."""
 
 import math
 from dataclasses import replace

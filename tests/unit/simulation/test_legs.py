@@ -1,4 +1,4 @@
-"""The walking robot: it obeys the controller, sees what the sliding one sees, and stays on its feet."""
+"""The walking robot obeys the controller, sees what the sliding robot sees, and stays on its feet."""
 
 from __future__ import annotations
 

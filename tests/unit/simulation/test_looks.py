@@ -1,4 +1,4 @@
-"""Looks: drawn by name and seed, put over a home without moving anything, and developed like a camera's."""
+"""Looks: chosen by name and seed, applied to a home without moving anything, and rendered as by a camera."""
 
 from contextlib import closing
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The robot seen from outside, its figure's legs, and the shortest way."""
+"""The robot seen from outside, the legs of its figure, and the shortest path."""
 
 from __future__ import annotations
 

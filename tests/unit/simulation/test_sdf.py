@@ -26,7 +26,7 @@ from outrider.simulation.sdf import BASE_HEIGHT_M, RELEASES, linear_colour, line
 
 SILVER = ObjectSpec("bottle", "silver")
 GAZEBO_ONLY = ("ignition_frame_id", "gz_frame_id")
-# Children that may stand below an element, with how often: SDF 1.9 as far as the world uses it.
+# Which children an element may have, and how often: SDF 1.9 as far as the world uses it.
 ONE, MAYBE, MANY = "1", "?", "*"
 RULES = {
     "sdf": {"world": ONE},
@@ -121,7 +121,7 @@ def numbers(element: ET.Element | None) -> list[float]:
 
 
 def objections(element: ET.Element, path: str = "") -> list[str]:
-    """What an element and those below it break of the rules."""
+    """Returns the rules that an element and its descendants break."""
     path = f"{path}/{element.tag}"
     found = [] if set(element.attrib) == ATTRIBUTES.get(element.tag, set()) else [f"{path}: attributes"]
     if element.tag == "plugin":
@@ -161,18 +161,18 @@ def test_the_rules_object() -> None:
 
 
 def specification() -> Path | None:
-    """The descriptions of SDF 1.9 that sdformat reads: the package sdformat-sdf, or SDF_SPECIFICATION."""
+    """Returns the folder of sdformat's descriptions of SDF 1.9: SDF_SPECIFICATION, or that of its package."""
     given = os.environ.get("SDF_SPECIFICATION")
     folders = [Path(given)] if given else sorted(Path("/usr/share").glob("sdformat*/1.9"))
     return next((folder for folder in reversed(folders) if (folder / "root.sdf").is_file()), None)
 
 
 def breaches(element: ET.Element, description: ET.Element, folder: Path) -> list[str]:
-    """What an element breaks of its description in sdformat's own form."""
+    """Returns what an element breaks of its description in sdformat's own form."""
     included = [
         (ET.parse(folder / part.get("filename")).getroot(), part.get("required"))
         for part in description.findall("include")
-        if (folder / part.get("filename")).is_file()  # Debian leaves one out
+        if (folder / part.get("filename")).is_file()  # Debian omits one
     ]
     parts = [(part, part.get("required")) for part in description.findall("element")] + included
     known = {part.get("name"): (part, how_often) for part, how_often in parts if part.get("name")}
@@ -227,14 +227,14 @@ def test_every_geom_of_the_simulation_is_there_in_its_place_and_size(home: Home,
 
 def test_a_colour_is_linear_where_mujoco_s_is_srgb() -> None:
     assert linear_colour((0.0, 0.5, 1.0, 0.25)) == pytest.approx([0.0, 0.21404, 1.0, 0.25], abs=1e-5)
-    # The straight part of the curve, and where both parts meet.
+    # One value on the straight part of the curve, and the one where both parts meet.
     assert [linear_of_srgb(value) for value in (0.04, 0.04045)] == pytest.approx(
         [0.0030960, 0.0031308], abs=1e-6
     )
 
 
 def added_light(model: mujoco.MjModel, diffuse: np.ndarray) -> Any:
-    """A light straight on a surface, beside the ambient light: their sum in sRGB is MuJoCo's."""
+    """Returns the light that, added to the ambient light, gives MuJoCo's sum in sRGB on a facing surface."""
     ambient = model.vis.headlight.ambient
     sums = [linear_of_srgb(a + own) - linear_of_srgb(a) for a, own in zip(ambient, diffuse, strict=True)]
     return pytest.approx(sums, rel=1e-4)
@@ -304,14 +304,14 @@ def test_the_scan_looks_between_floor_and_belly_and_past_the_legs(world: ET.Elem
 
 
 def test_the_scan_never_repeats_itself_as_one_without_noise_would(world: ET.Element) -> None:
-    """One that does, bit for bit, is held for that of a dead lidar after any gap in odometry."""
+    """A scan that repeats exactly is taken for that of a dead lidar after any gap in odometry."""
     noise = world.find(".//sensor[@type='gpu_lidar']/lidar/noise")
     assert noise is not None and noise.findtext("type") == "gaussian"
     assert (noise.findtext("mean"), numbers(noise.find("stddev"))) == ("0", [0.002])
 
 
 def scan_height_visuals(world: ET.Element) -> list[ET.Element]:
-    """The parts of the robot that the scan's plane cuts."""
+    """Returns the parts of the robot that the scan's plane cuts."""
     robot = next(m for m in world.iter("model") if m.get("name") == "go2")
     height_m = LIDAR_HEIGHT_M - BASE_HEIGHT_M
     cut = []

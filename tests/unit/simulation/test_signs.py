@@ -1,4 +1,4 @@
-"""Signs: readable sheets in the camera's view, where nothing else of the home changes."""
+"""Signs: readable sheets in the camera's view that change nothing else in the home."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_look_without_signs_is_the_home_as_it_is_built() -> None:
 
 
 def test_a_code_is_read_from_the_camera_as_what_it_says() -> None:
-    """Also upright and not mirrored: the words of the other signs are printed by the same geometry."""
+    """It is also upright and not mirrored: the words of other signs are drawn by the same geometry."""
     home = generate_home(3)
     x, y = home.rooms[0].centre
     code = Sign(QR_TEXTS[0], x + 1.05, y, 0.34, np.pi, 0.75, 0.6, is_code=True)

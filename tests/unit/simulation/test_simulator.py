@@ -1,4 +1,4 @@
-"""The simulated robot: left is left, limits hold, contacts count, the expert's eyes match the picture."""
+"""The simulated robot: left is left, limits hold, contacts are counted, and the expert sees the picture."""
 
 import math
 import os
@@ -129,7 +129,7 @@ print(len(NODES) > 5)
 
 
 def test_what_draws_nothing_does_not_heed_how_to_draw():
-    """Nodes on a robot import the graph's names from this package, and not MuJoCo."""
+    """Nodes on a robot import the graph's names from this package, without MuJoCo."""
     environment, command = {**os.environ, "MUJOCO_GL": "nonsense"}, [sys.executable, "-c", WITHOUT_DRAWING]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "True\n"), done

@@ -1,4 +1,4 @@
-"""What a run goes on from survives a full disk."""
+"""The checkpoint from which a run resumes survives a full disk."""
 
 from pathlib import Path
 

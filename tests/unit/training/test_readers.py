@@ -1,4 +1,4 @@
-"""Readers: what they learn from, that they can learn to copy, and that a run resumes where it stopped."""
+"""Readers: their lessons, that they can learn to copy, and that a run resumes where it stopped."""
 
 import random
 from dataclasses import replace
@@ -16,7 +16,7 @@ from outrider.training.household import ASKS, make_facts, make_lesson
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Holds a tokenizer made from few lessons."""
+    """Returns a folder with a tokenizer made from few lessons."""
     folder = tmp_path_factory.mktemp("readers")
     readers.readers_tokenizer(folder, 200)
     return folder
@@ -57,7 +57,7 @@ def test_prompts_weigh_little_and_padding_nothing(folder):
 
 
 def test_heads_begin_with_looking_back(folder):
-    """Head h of the first layer at the token h + 1 places before, whatever the tokens are."""
+    """At first, head h of the first layer attends to the token h + 1 positions back, whatever the tokens."""
     model = readers.build_model("reader", readers.readers_tokenizer(folder))
     readers.look_back(model)
     model.set_attn_implementation("eager")

@@ -1,4 +1,4 @@
-"""A language model's own answers are the data of its exits, and its exits learn them."""
+"""A language model's own answers are the training data of its exits, and its exits learn them."""
 
 from __future__ import annotations
 

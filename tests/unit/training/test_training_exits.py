@@ -1,4 +1,4 @@
-"""Exits learn the frozen target's choices, are put into its folder, and run there as they were trained."""
+"""Exits learn the frozen target's choices, are written into its folder, and run there as trained."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_running_target_shows_what_the_packed_one_shows(target: Path) -> None:
     packed, running = backbone_of(target), RunningBackbone(load_model(target), PROMPT_PREFIX)
     shown = [Example(one.jpeg, one.cells, one.queries[:1]) for one in (example(1), example(2))]
     expected, states = packed.states(shown, (1,)), running.states(shown, (1,))
-    # The packed one also shows the prompt's last row, which predicts the answer's first token.
+    # The packed one also has the prompt's last position, which predicts the answer's first token.
     starts = [0, expected.shape[1] // 2]
     kept = [row for row in range(expected.shape[1]) if row not in starts]
     ends = [states.shape[1] // 2 - 1, states.shape[1] - 1]
@@ -176,7 +176,7 @@ def test_a_general_checkpoint_gets_exits_in_the_precision_it_runs_in(
 def test_the_commands_device_is_where_the_target_runs(
     target: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "auto")  # torch has the last word, as where a GPU may be
+    monkeypatch.setenv("RAY_ADDRESS", "auto")  # torch decides, as on a cluster that may have a GPU
     command = ["train", "exits", str(data), "--target", str(target), "--device", "cuda"]
     with pytest.raises(ConfigError, match="trained on the cpu"):
         app(command, standalone_mode=False)
@@ -187,7 +187,7 @@ def test_the_commands_device_is_where_the_target_runs(
 
 
 class _Made(TorchDispatchMode):
-    """Notes the storages of some size that operations make."""
+    """Records the storages of at least `num_bytes` that operations create."""
 
     def __init__(self, num_bytes: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a training run does about what it finds: another run, too many processes, damaged files, no room."""
+"""What a training run does on finding another run, too many processes, damaged files, or no room."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def done(data: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that is done."""
+    """Returns the folder of a finished run."""
     folder = tmp_path_factory.mktemp("done")
     train(CONFIG, tokenizer, data, folder, 1)
     return folder
@@ -36,7 +36,7 @@ def done(data: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def run(done: Path, tmp_path: Path) -> Path:
-    """A copy of it, to go on with."""
+    """Returns a copy of that folder, to be resumed."""
     return shutil.copytree(done, tmp_path / "run")
 
 

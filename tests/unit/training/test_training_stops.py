@@ -1,4 +1,4 @@
-"""The training of the spotter of stops: it learns, and runs as the spotter does."""
+"""Training the stop spotter: it learns, and runs as the spotter does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORDS, STATES, LONG = 2, 8, 3
 
 
 def sounds(count: int, seed: int) -> StopExamples:
-    """Noise; in two of three examples some numbers of a few states are large, which is the word."""
+    """Returns noise. In two of three examples a word is added: large numbers in some states."""
     rng = np.random.default_rng(seed)
     words = np.arange(count) % (WORDS + 1) - 1
     states = rng.normal(1.0, 2.0, (count, STATES, WIDTH)).astype(np.float16)

@@ -1,4 +1,4 @@
-"""The search through what can be said, with a speech model made of a table."""
+"""The beam search over all possible sentences, with a table for a speech model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SENTENCES = ("a", "abc", "a bc", "a bc de", "de", "de abc", "bc bc bc")
 
 
 class TableReader:
-    """Log probabilities by what was said before; counts how it was asked."""
+    """Gives random log probabilities that depend on `seed` and the text so far."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -43,7 +43,7 @@ def made() -> tuple[TokenGraph, Pieces]:
 
 
 def best_by_trying_all(seed: int, graph: TokenGraph, signs: frozenset[int], spoken_s: float) -> float:
-    """The highest score of all sentences, with each way to spell and to part them."""
+    """Returns the highest score of all sentences, over every spelling and separation of their words."""
     reader, best = TableReader(seed), -np.inf
     open_ones = [(0.0, (1,), graph.start)]
     while open_ones:

@@ -1,4 +1,4 @@
-"""The process of an engine: what fails in it costs one utterance, and is said."""
+"""The process of an engine: a fault in it costs one utterance, and is reported."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_fault_of_the_engine_costs_one_utterance_and_no_process(engine: Engine
 
 
 class Broken:
-    """An engine of which nothing works."""
+    """An engine that always fails."""
 
     name = "broken"
 
@@ -99,7 +99,7 @@ def test_a_fault_of_the_engine_is_written_down_in_a_line(capsys: pytest.CaptureF
 @pytest.mark.lengthy
 @pytest.mark.parametrize("when", ["feed", "end"])
 def test_an_engine_that_ends_serves_the_next_utterance(engine: EngineProcess, when: str) -> None:
-    """At once: though its process may not yet look ended."""
+    """It does so at once, even if its old process does not count as ended yet."""
     for _ in range(5):
         with pytest.raises(LinkError, match="has ended"):
             heard_in(engine, f"{when} dies".encode())

@@ -1,4 +1,4 @@
-"""The embedded engine on synthetic speech, and what is said where an engine or its model is missing."""
+"""The embedded engine on synthetic speech, and the messages when an engine or its model is missing."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_no_sound_is_no_sentence(engine: EngineProcess) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 500, 640, 641, 800, 1100, 1278, 1280, 1281, 1789])
 def test_a_tap_on_the_button_is_no_sentence(engine: EngineProcess, size: int) -> None:
-    """The encoder has no state of so little."""
+    """The sound is too short for the encoder to make a state."""
     assert heard_in(engine, np.random.default_rng(size).bytes(size)) == Heard("", False)
     assert engine._process.poll() is None
 

@@ -1,4 +1,4 @@
-"""What the embedded engine can hear: sentences of the grammar of goals, by walks through their graph."""
+"""Sentences that the embedded engine can recognise, by random walks through the graph of the grammar."""
 
 from __future__ import annotations
 

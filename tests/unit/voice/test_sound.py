@@ -1,4 +1,4 @@
-"""WAV files of every form that is taken, and what is refused."""
+"""WAV files: every accepted form, and what is refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TONE_HZ = 440.0
 
 
 def written(path: Path, rate: int, channels: int = 1, width: int = 2, seconds: float = 0.5) -> Path:
-    """A tone of half the full height, in every channel."""
+    """Writes a tone of half the full amplitude in every channel. Returns the path."""
     tone = 0.5 * np.sin(2 * np.pi * TONE_HZ * np.arange(round(rate * seconds)) / rate)
     samples = (
         np.rint(tone * 32767).astype("<i2") if width == 2 else np.rint(tone * 127 + 128).astype(np.uint8)
@@ -152,7 +152,7 @@ def test_of_silence_nothing_is_left() -> None:
 
 
 def syllables(seconds: float = 2.0) -> np.ndarray:
-    """A tone of 300 Hz that comes and goes, as syllables do."""
+    """Returns a tone of 300 Hz that comes and goes, as syllables do."""
     times_s = np.arange(round(seconds * SAMPLE_RATE_HZ)) / SAMPLE_RATE_HZ
     return 0.3 * np.sin(2 * np.pi * 300 * times_s) * (np.sin(2 * np.pi * 2 * times_s) > 0.3)
 

@@ -1,4 +1,4 @@
-"""Answers spoken by programs of this machine: what they are given, and what they may give back."""
+"""Answers spoken by local programs: the input they get, and the output they may return."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTED += "pathlib.Path({noted!r}).write_text(json.dumps([sys.argv[1:], said])); 
 
 
 def wav(seconds: float = 0.5, rate_hz: int = 22050, channels: int = 1, level: int = 1000) -> bytes:
-    """A WAV file that says, as one does that is written to a pipe, that it lasts for ever."""
+    """Returns a WAV file whose header claims an endless length, like one written to a pipe."""
     made = io.BytesIO()
     with wave.open(made, "wb") as file:
         file.setnchannels(channels)
@@ -35,7 +35,7 @@ def wav(seconds: float = 0.5, rate_hz: int = 22050, channels: int = 1, level: in
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Makes programs, the only ones there are, that note their arguments and their input."""
+    """Returns a function that makes programs, the only ones found, that record their arguments and input."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))

@@ -1,4 +1,4 @@
-"""The spotter of stops: on synthetic speech of voices that it was not trained on, and on damaged weights."""
+"""The stop spotter: on synthetic speech of voices it was not trained on, and with damaged weights."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def spotter(encoder: MoonshineEncoder) -> StopSpotter:
 
 
 def said(synthesizer: Synthesizer, sentence: str, voice: Voice) -> bytes:
-    """A sentence between silences, 20 dB above white noise."""
+    """Returns a sentence between silences, 20 dB above white noise."""
     silence = np.zeros(SAMPLE_RATE_HZ // 2)
     sound = np.concatenate([silence, synthesizer.speak(sentence, voice) * 0.3, silence])
     return to_bytes(sound + np.random.default_rng(1).normal(0.0, 0.01, len(sound)))
