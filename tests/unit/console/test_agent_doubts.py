@@ -146,6 +146,7 @@ def test_a_stop_in_a_call_that_fits_no_tool_ends_whatever_runs(
     asyncio.run(run())
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("sentence", ["wait", "wait!", "wait ten seconds", "warte", "attends", "等"])
 def test_a_wait_makes_a_moving_robot_stand(console: ConsoleServer, robot: FakeRobot, sentence: str) -> None:
     async def run() -> None:

@@ -46,6 +46,7 @@ def agent_of(url: str, token: str = "") -> Agent:
     return Agent(settings, note_nothing)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("first", range(4))
 def test_a_first_call_that_is_taken_back_at_any_moment_leaves_a_connection_or_none(
     console: ConsoleServer, first: int
@@ -66,6 +67,7 @@ def test_a_first_call_that_is_taken_back_at_any_moment_leaves_a_connection_or_no
     wait_until(lambda: console.num_viewers == 0, "no connection is left")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("ends", ["taken back", "late", "garbage"])
 def test_a_console_that_gives_no_welcome_is_left(ends: str) -> None:
     connect_s = 1.0 if ends == "late" else LIMIT_S

@@ -129,6 +129,7 @@ def test_a_command_goes_on_while_its_agent_answers_and_ends_once_it_is_silent(
     with_an_agent(server, act)
 
 
+@pytest.mark.lengthy
 def test_an_agent_is_asked_nothing_between_its_commands(server: ConsoleServer, robot: FakeRobot) -> None:
     async def act(agent: RawAgent) -> None:
         assert agent.pings == 0

@@ -413,6 +413,7 @@ def test_a_console_that_comes_back_is_found_again(robot: FakeRobot, console: Con
     asyncio.run(run())
 
 
+@pytest.mark.lengthy
 def test_the_consoles_login_is_passed_with_its_token(tmp_path: Path, robot: FakeRobot) -> None:
     file = tmp_path / "token"
     server = ConsoleServer(robot, ConsoleSettings(port=0, login=True, token_file=str(file)))

@@ -283,6 +283,7 @@ def speak_until_told(page: Page, say: Callable[[], None]) -> dict[str, Any]:
     return told[0]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("limits", [ConsoleLimits(utterance_s=0.5)])
 @pytest.mark.parametrize("begins_anew", [False, True], ids=["a byte at a time", "begins again and again"])
 def test_who_says_little_for_long_has_no_more_time(server: ConsoleServer, begins_anew: bool) -> None:

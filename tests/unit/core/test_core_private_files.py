@@ -238,6 +238,7 @@ for folder in (home_folder, cache_root, weights_folder):
 """
 
 
+@pytest.mark.lengthy
 @as_root
 def test_a_user_without_a_home_is_told_to_give_one() -> None:
     imports = (

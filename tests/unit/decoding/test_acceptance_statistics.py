@@ -62,6 +62,7 @@ def test_texts_fit_the_targets_distribution(scheme):
     assert fits([write(ROUNDS[scheme].extend, PAIR, seed) for seed in range(NUM_SEEDS)], EXPECTED)
 
 
+@pytest.mark.lengthy
 def test_coupled_texts_fit_the_targets_distribution():
     sampling = Sampling(1.0, 0.95)
 

@@ -45,6 +45,7 @@ def holds(pool: BranchCache, tokens: tuple[int, ...]) -> bool:
     return any(branch[: len(tokens)] == tokens for branch in ends(pool))
 
 
+@pytest.mark.lengthy
 @steady
 @given(texts, st.integers(0, 5), st.randoms(use_true_random=False), st.integers(1, 7))
 def test_pieces_in_any_order_are_found_and_the_first_offer_at_each_place_is_followed(

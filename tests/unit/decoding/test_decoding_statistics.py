@@ -168,6 +168,7 @@ def test_every_bit_of_a_seed_counts(strategy, scheme):
     assert len(texts) == len(seeds)
 
 
+@pytest.mark.lengthy
 @given(st.sets(st.integers(0, MAX_SEED), min_size=2, max_size=9), st.text(max_size=9), st.integers(0, 9))
 def test_different_seeds_stay_different_whatever_the_prompt(seeds, words, number):
     prompt = Prompt(words, b"")

@@ -78,6 +78,7 @@ def test_packed_branches_hold_exactly_the_wanted_paths(steps, chosen):
         assert len(firsts) != 1 or tree.find((*prefix, *firsts.pop())) in wanted, "told from too far up"
 
 
+@pytest.mark.lengthy
 @steady
 @given(
     bushy_growth,

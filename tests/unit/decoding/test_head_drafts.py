@@ -76,6 +76,7 @@ def world(draft_token_s: float) -> VirtualWorld:
     return VirtualWorld(lambda frame: wire_bytes(encode(frame)), compute, link, link)
 
 
+@pytest.mark.lengthy
 def test_a_robot_without_a_draft_is_served_faster_and_a_useless_head_costs_little():
     target, good = toy_with_head(3, 0.8, -9.0)
     _, useless = toy_with_head(3, 0.0, -9.0)

@@ -63,6 +63,7 @@ def opened(kind: type, folder: Path) -> EmbeddedCorpus | FleetCorpus:
     return kind(where, WordEmbedder())
 
 
+@pytest.mark.lengthy
 def test_many_passages_come_in_pages_and_words_find_what_meaning_does_not() -> None:
     corpus = FleetCorpus("qdrant::memory:", WordEmbedder())
     assert corpus.add(f"fact {number} about number{number}" for number in range(300)) == 300

@@ -80,6 +80,7 @@ def test_all_its_words_forget_it_alone(note: str, words: list[str], form: str, t
         store.verify()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", [EmbeddedCorpus, FleetCorpus])
 def test_a_corpus_finds_and_forgets_them_too(kind: type, tmp_path: Path) -> None:
     where = tmp_path / "corpus.db" if kind is EmbeddedCorpus else f"qdrant:{tmp_path / 'qdrant'}"
@@ -121,6 +122,7 @@ def test_a_text_holds_its_own_words_and_a_search_for_them_meets_it(text: str, mo
     assert set(search_words(text)) <= set(search_words(note))
 
 
+@pytest.mark.lengthy
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.text(LETTERS, min_size=1, max_size=40).filter(str.strip), st.sampled_from(FORMS))
 def test_any_text_that_has_words_is_forgotten_by_them(text: str, form: str) -> None:

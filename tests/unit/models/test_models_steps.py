@@ -171,6 +171,7 @@ def counted(compilations: list[object]) -> Callable[..., Any]:
     return compile_nothing
 
 
+@pytest.mark.lengthy
 def test_one_compilation_serves_all_layers(model: QwenModel) -> None:
     """Fusing and CUDA graphs need this: no branch on the data, and no code for one layer only."""
     compilations: list[object] = []

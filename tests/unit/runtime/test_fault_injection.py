@@ -99,6 +99,7 @@ def test_what_the_models_or_a_person_ended_says_so() -> None:
     assert trial_of("emergency stop").error == "EMERGENCY_STOP"
 
 
+@pytest.mark.lengthy
 def test_a_robot_that_stops_too_late_is_counted() -> None:
     silent = named("camera silent")
 

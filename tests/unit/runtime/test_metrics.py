@@ -87,6 +87,7 @@ def test_idle_connections_take_few_descriptors_and_the_page_is_there_after_them(
             assert time.monotonic() < deadline_s
 
 
+@pytest.mark.lengthy
 def test_replicas_have_their_names_as_labels() -> None:
     stats = VerifierService(toy_pair(1, 0.8)[0]).stats
     figures = asdict(stats) | ServerCounters().values()

