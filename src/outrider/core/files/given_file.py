@@ -29,8 +29,9 @@ def in_home(path: str | Path) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        told = f"{path} is in a home folder that is not known: set HOME, or write the whole path"
-        raise ConfigError(told) from error
+        raise ConfigError(
+            f"{path} is in a home folder that is not known: set HOME, or write the whole path"
+        ) from error
 
 
 def check_file(path: Path) -> None:

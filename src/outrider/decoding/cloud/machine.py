@@ -192,7 +192,7 @@ class CloudMachine:
                 frame.epoch, Presence(now_s), SessionEstimates(self._tuning, self._drafts), asked_s=now_s
             )
         elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
-            return session.answer_when_over(frame.epoch)
+            return session.refusal_of(frame.epoch)
         if session.text is not None and frame.epoch == session.epoch:
             before, frames = session.text.digest, session.text.on_open(frame)
             if session.text.digest != before:  # a prefill begun for the old text no longer goes first
@@ -212,7 +212,7 @@ class CloudMachine:
             return [PrefillAgain(frame.session, frame.epoch)]
         text = self._sessions.text_of(key, frame.epoch)
         if text is None:
-            return session.answer_when_over(frame.epoch)
+            return session.refusal_of(frame.epoch)
         if isinstance(frame, StandBy):
             text.stands_by, session.asked_s = True, None
             return []

@@ -41,7 +41,7 @@ class Session:
         """Whether there is nothing to write for the session."""
         return self.text is None or self.text.finished
 
-    def answer_when_over(self, epoch: int) -> list[CloudFrame]:
+    def refusal_of(self, epoch: int) -> list[CloudFrame]:
         """Return the answer to a peer that still asks for a text that has ended: its refusal, if any."""
         return [self.refusal] if self.refusal is not None and self.refusal.epoch == epoch else []
 

@@ -345,6 +345,6 @@ class Hedge:
         names = [*begun, *[one.model for one in self._verifiers if one.is_named and one.is_up]]
         if opened is None or len(set(names)) < 2:
             return News(frame, [])
-        told = " and ".join(map(repr, dict.fromkeys(names)))
-        told = f"the verifiers serve {told}: start both with one model"
-        return News(Refused(opened.session, opened.epoch, "config", told), [])
+        models = " and ".join(map(repr, dict.fromkeys(names)))
+        message = f"the verifiers serve {models}: start both with one model"
+        return News(Refused(opened.session, opened.epoch, "config", message), [])

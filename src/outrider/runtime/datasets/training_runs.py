@@ -64,8 +64,9 @@ def run_folder(folder: Path) -> Iterator[None]:
     make_folder(folder)
     with open_private(folder / LOCK, "ab") as file:
         if not try_lock(file.fileno()):
-            told = f"another command trains in {folder}: wait until it has ended, or choose another folder"
-            raise ConfigError(told)
+            raise ConfigError(
+                f"another command trains in {folder}: wait until it has ended, or choose another folder"
+            )
         yield
 
 

@@ -49,7 +49,7 @@ MEMORIES = 40
 SHAREABLE = RecordFilter(visibility=Visibility.SHAREABLE)
 STOPPED = "the emergency stop is engaged: a person releases it at the console"
 E_STOPPED = "the emergency stop was engaged"
-ENDED = "the simulated robot has ended by an error, which the log tells: start it anew"
+ENDED = "the simulated robot ended with an error: see the log, and start it again"
 
 
 @dataclass(frozen=True)

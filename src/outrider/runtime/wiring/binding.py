@@ -19,7 +19,7 @@ from outrider.wire.keys import load_server_keys
 
 SERVED = ("host", "port", "login", "token_file", "tls_cert", "tls_key")
 """The parameters of the console node that say where to serve."""
-_ALSO_THE_PAGES = ("127.0.0.1", "localhost", "*", "0.0.0.0", "[::]")
+_PAGE_HOSTS = ("127.0.0.1", "localhost", "*", "0.0.0.0", "[::]")
 """Hosts of an endpoint whose port conflicts with the same port of the Prometheus page."""
 
 
@@ -32,7 +32,7 @@ def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -
     if metrics_port:
         check_port(metrics_port)
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
-    if metrics_port and host in _ALSO_THE_PAGES and int(port) == metrics_port:
+    if metrics_port and host in _PAGE_HOSTS and int(port) == metrics_port:
         raise ConfigError(f"metrics_port={metrics_port} is the port of {endpoint}: choose another")
 
 
