@@ -59,7 +59,7 @@ def _check(name: str, value: Any, unit: str) -> None:
         raise ConfigError(f"{name}={value!r} must be a whole number of at least 1")
     if unit == "factor" and not min(numbers) > 1.0:
         raise ConfigError(f"{name}={value!r} must be more than 1")
-    if unit in ("seconds", "bytes", "trials") and not min(numbers) > 0.0:
+    if unit in ("seconds", "trials") and not min(numbers) > 0.0:
         raise ConfigError(f"{name}={value!r} must be more than 0 {unit}")
 
 
@@ -87,8 +87,6 @@ class AdaptiveTuning:
     # Mechanisms of the edge.
     second_choices: bool = _switch("draft on from the draft's second choices too")
     draft_levels: bool = _switch("estimate acceptance by the draft's confidence; otherwise one rate for all")
-    # Mechanism of both.
-    byte_budget: bool = _switch("let bytes decide what is worth sending; otherwise probability alone")
 
     # Estimates.
     acceptance_priors: tuple[float, ...] = _tuned(
@@ -185,7 +183,9 @@ class AdaptiveTuning:
     )
 
     # The edge's tree.
-    min_branch_prob: float = _tuned(0.01, "probability", "branches less likely are not drafted on; tuned")
+    min_branch_prob: float = _tuned(
+        0.01, "probability", "branches less likely are neither drafted on nor sent; tuned"
+    )
     unhinted_mass: float = _tuned(0.1, "probability", "least for the outcomes that no hint names; tuned")
     stale_hint_prob: float = _tuned(
         0.01, "probability", "of a token that only a hint named, once its forward is over"
@@ -194,18 +194,7 @@ class AdaptiveTuning:
     # When to send.
     idle_speed: float = _tuned(0.5, "share", "least speed assumed, of that of a cloud that never waits")
 
-    # Bytes up and down.
-    bytes_up_per_token: float = _tuned(15.5, "bytes", "up, for drafts; set for at most 15.6 in all")
-    bytes_down_per_token: float = _tuned(38.0, "bytes", "down, for verdicts and hints; tuned")
-    frame_bytes: float = _tuned(7.0, "bytes", "a draft's frame without its runs, as encoded")
-    run_bytes_per_token: float = _tuned(0.3, "bytes", "a token's part of the heads of runs; chosen")
-    verdict_bytes: float = _tuned(16.0, "bytes", "a verdict without its tokens, as encoded")
-    hint_bytes: float = _tuned(9.0, "bytes", "a hint without its tokens, as encoded")
-    reserve_bytes: float = _tuned(
-        150.0, "bytes", "the budget at the start, and above which prices are lowest; tuned"
-    )
-    min_price: float = _tuned(0.015, "probability", "least worth sending from a full budget; tuned")
-    full_price: float = _tuned(0.8, "probability", "least worth sending from an empty budget; tuned")
+    # Hints.
     hint_repeat_gain: float = _tuned(
         0.2, "probability", "how much likelier an outcome must be to be sent again; tuned"
     )

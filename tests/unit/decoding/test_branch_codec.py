@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import MAX_VOCABULARY
-from outrider.decoding.protocol.branch_codec import Run, pack_runs, token_bytes, unpack_runs
+from outrider.decoding.protocol.branch_codec import Run, pack_runs, unpack_runs
 
 token_ids = st.integers(0, MAX_VOCABULARY - 1)
 steady = settings(max_examples=200, deadline=None, derandomize=True)
@@ -77,10 +77,3 @@ def test_what_is_wrong_is_said(packed, why):
 def test_a_token_costs_two_bytes_and_a_branch_one_more():
     assert len(pack_runs([Run(0, (16_383,) * 4)])) == 1 + 2 * 4
     assert len(pack_runs([Run(0, (16_383,) * 4), Run(3, (300, 301), True)])) == 1 + 2 * 4 + 1 + 2 * 2
-
-
-@pytest.mark.parametrize(
-    ("vocab_size", "id_bytes"), [(128, 1.0), (129, 2.0), (16_384, 2.0), (16_385, 3.0), (152_000, 3.0)]
-)
-def test_the_estimate_of_a_tokens_size_is_that_of_its_largest_id(vocab_size, id_bytes):
-    assert token_bytes(vocab_size) == id_bytes == len(pack_runs([Run(0, (vocab_size - 1,))])) - 1

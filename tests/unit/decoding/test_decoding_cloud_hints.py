@@ -7,7 +7,7 @@ from cloud_machine import ALICE, draft, frames, next_job, opened, own, run, serv
 from outrider.core.frames import Cancel
 from outrider.decoding.jobs import ExitHint
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
-from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
+from outrider.wire.codec import decode_cloud_frame, encode
 
 
 def hinting(hints: str, when_idle="wait", max_new_tokens: int = 200, tuning: AdaptiveTuning = DEFAULT_TUNING):
@@ -52,12 +52,6 @@ def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes():
     said = frames(cloud.hint(job, twice))
     assert [hint.tokens for hint in said] == [(job.draft[0], 9), (*job.draft[:3], 8)]
     assert said[0].confidence > said[1].confidence > 0
-
-
-def test_useful_hints_keep_to_their_allowance():
-    cloud, job = hinting("useful", "adaptive")
-    sent = [hint for token in range(1, 32) for hint in frames(cloud.hint(job, doubting(job, 0, 0, token)))]
-    assert sent and sum(wire_bytes(encode(hint)) for hint in sent) <= DEFAULT_TUNING.reserve_bytes
 
 
 def test_hints_end_with_the_text_and_fit_the_wire():

@@ -178,7 +178,7 @@ def test_after_silence_it_repeats_what_may_be_lost():
 @pytest.mark.parametrize("strategy", ["sd", "dssd", "fsd", "picospec", "outrider"])
 def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
     """Long drafts with alternatives throughout, in a vocabulary whose ids take three bytes."""
-    tuning = AdaptiveTuning(acceptance_priors=(1.0, 1.0), reserve_bytes=1e9)
+    tuning = AdaptiveTuning(acceptance_priors=(1.0, 1.0))
     sizes = {"num_draft_tokens": MAX_CHUNK_TOKENS, "workers": 8, "tuning": tuning}
     config = DecodingConfig(strategy=strategy, acceptance=STRATEGIES[strategy].acceptance, **sizes)
     machine = EdgeMachine(5, config, ToyTokenizer(20_000))

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from outrider.decoding.policy.estimators import (
     AcceptanceRates,
-    ByteBudget,
     CalibratedAcceptance,
     Deviation,
     ExponentialMean,
@@ -146,31 +145,3 @@ def test_a_round_trip_is_the_least_of_the_recent_without_the_compute():
     assert round_trip.value == pytest.approx(1.0), "a link that became slower is believed"
     round_trip.add(0.1, 0.2)
     assert round_trip.value == 0.0, "never negative"
-
-
-def test_a_purse_is_filled_by_tokens_and_holds_what_is_in_it():
-    purse = ByteBudget(15.0)
-    assert purse.bytes == DEFAULT_TUNING.reserve_bytes
-    purse.spend(100.0)
-    purse.earn(3)
-    assert purse.bytes == DEFAULT_TUNING.reserve_bytes - 100.0 + 45.0
-    assert purse.holds(95.0)
-    assert not purse.holds(95.1)
-    purse.spend(200.0)
-    assert not purse.holds(0.0), "in debt"
-
-
-def test_the_emptier_the_purse_the_surer_a_use_must_be():
-    purse = ByteBudget(15.0)
-    prices = []
-    for _ in range(20):
-        prices.append(purse.price)
-        purse.spend(DEFAULT_TUNING.reserve_bytes / 16)
-    assert prices[0] == DEFAULT_TUNING.min_price
-    assert prices == sorted(prices)
-    assert prices[8] == pytest.approx(
-        DEFAULT_TUNING.min_price + (DEFAULT_TUNING.full_price - DEFAULT_TUNING.min_price) / 4
-    )
-    assert prices[16:] == [DEFAULT_TUNING.full_price] * 4, "debt costs no more than all"
-    purse.earn(1000)
-    assert purse.price == DEFAULT_TUNING.min_price

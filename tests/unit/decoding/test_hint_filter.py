@@ -1,15 +1,13 @@
-"""Which outcomes are sent to an edge as hints: new or surer ones that are likely enough for the budget."""
+"""Which outcomes are sent to an edge as hints: new ones, and those that have become surer."""
 
 from __future__ import annotations
 
 from outrider.decoding.policy.adaptive import HintFilter
 from outrider.decoding.tuning import DEFAULT_TUNING
 
-VOCABULARY = 1000
-
 
 def test_useful_is_what_is_new_or_surer():
-    telling = HintFilter(VOCABULARY)
+    telling = HintFilter()
     assert telling.tells((1, 2), 0.5)
     assert not telling.tells((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain - 0.01)
     assert telling.tells((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain)
@@ -17,15 +15,7 @@ def test_useful_is_what_is_new_or_surer():
 
 
 def test_of_the_next_verification_all_is_news():
-    telling = HintFilter(VOCABULARY)
+    telling = HintFilter()
     assert telling.tells((1, 2), 0.9)
     telling.forget()
     assert telling.tells((1, 2), 0.9)
-
-
-def test_an_empty_purse_tells_nothing_until_tokens_fill_it():
-    telling = HintFilter(VOCABULARY)
-    told = sum(telling.tells((token,), 1.0) for token in range(100))
-    assert 1 <= told < 20
-    telling.on_verdict(20)
-    assert telling.tells((100,), 1.0)

@@ -14,7 +14,7 @@ from outrider.decoding.drafting.draft_tree import DraftTree, branches_to
 from outrider.decoding.edge.link_estimator import EdgeEstimator, VerdictObservation
 from outrider.decoding.edge.send_policy import SURELY_FIT, SendAhead
 from outrider.decoding.protocol.branch_codec import pack_runs
-from outrider.decoding.tuning import AdaptiveTuning
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 LARGEST_ID = (1 << 32) - 1
 growth = st.lists(
@@ -35,9 +35,9 @@ def test_so_many_tokens_surely_fit_however_they_branch():
         assert len(pack_runs(branches_to(tree, list(tree)[1:])[1])) <= MAX_RUNS_BYTES
 
 
-def policy_of(num_draft_tokens: int = 4, tuning: AdaptiveTuning | None = None) -> SendAhead:
-    config = DecodingConfig(num_draft_tokens=num_draft_tokens, tuning=tuning or AdaptiveTuning())
-    return SendAhead(config, EdgeEstimator(config, 2.0))
+def policy_of(num_draft_tokens: int = 4) -> SendAhead:
+    config = DecodingConfig(num_draft_tokens=num_draft_tokens)
+    return SendAhead(config, EdgeEstimator(config))
 
 
 def sent(policy: SendAhead, tree: DraftTree, can_extend: bool = True) -> list:
@@ -67,13 +67,12 @@ def forked_tree(length: int) -> DraftTree:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(growth)
 def test_all_that_is_unsent_and_likely_enough_is_sent_once_a_branch_is_of_use(steps):
-    tuning = AdaptiveTuning(reserve_bytes=1000.0)
-    tree, policy = DraftTree(5, 77, random.Random(1)), policy_of(tuning=tuning)
+    tree, policy = DraftTree(5, 77, random.Random(1)), policy_of()
     for index, token, chance, own in steps:
         nodes = list(tree)
         node = tree.add(nodes[index % len(nodes)], token, chance, "draft" if own else "guess")
         node.sent_s = 1.0 if token == 0 else None
-    likely = [node for node in list(tree)[1:] if node.likelihood >= policy.estimates.least_worth]
+    likely = [node for node in list(tree)[1:] if node.likelihood >= DEFAULT_TUNING.min_branch_prob]
     wanted = [node for node in likely if node.sent_s is None]
     lengths = {node.turn: [other.length for other in wanted if other.turn == node.turn] for node in wanted}
     is_useful = any(max(some) > min(some) for some in lengths.values())
@@ -86,7 +85,7 @@ def test_second_choices_that_nothing_follows_go_along_but_are_no_reason_to_send(
     tree, policy = DraftTree(5, 77, random.Random(1)), policy_of(num_draft_tokens=2)
     tip = tree.add(tree.root, 1, 0.9, "draft")
     guess = tree.add(tip, 7, 0.3, "guess")
-    unlikely = tree.add(tip, 8, policy.estimates.least_worth / 2, "guess")
+    unlikely = tree.add(tip, 8, DEFAULT_TUNING.min_branch_prob / 2, "guess")
     assert sent(policy, tree) == []
     tree.add(tip, 2, 0.9, "draft")
     due = sent(policy, tree)
@@ -137,14 +136,3 @@ def test_where_robots_take_turns_what_fills_a_turn_is_not_held_back():
     for node in tree.main_path()[:8]:
         node.sent_s = 1.0
     assert sent(policy, tree) == [], "what goes beyond a turn waits for a whole chunk"
-
-
-def test_where_robots_take_turns_no_bytes_are_saved():
-    policy, alone = policy_of(num_draft_tokens=4), policy_of(num_draft_tokens=4)
-    let_wait(policy, 2.0)
-    let_wait(alone, 1.0)
-    tree = forked_tree(6)
-    for one in (policy, alone):
-        one.estimates.on_sent(10_000, 1.0)
-    assert sent(policy, tree) == tree.main_path()
-    assert sent(alone, tree) == []

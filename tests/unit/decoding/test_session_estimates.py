@@ -87,7 +87,7 @@ def test_what_lies_ready_is_verified_where_the_clouds_own_better_draft_has_not_c
     for _ in range(60):
         estimates.cloud.on_judged(0.99, True)
     estimates.on_cloud_drafted(0.0001, 1)
-    policy = AdaptivePolicy(False, 100, estimates, cloud_drafts=True)
+    policy = AdaptivePolicy(False, estimates, cloud_drafts=True)
     assert policy.draft_after(Lying()) == (), "the cloud's own draft is the better one"
     plan = policy.plan(Lying())
     assert plan is not None and plan.draft == (11, 12, 13), "but a step would bring less than what is here"

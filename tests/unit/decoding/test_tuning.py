@@ -46,7 +46,6 @@ REGIMES += [
         ("prompt_lead_s", -0.1),
         ("prior_trials", 0.0),
         ("least_confidence", 0.0),
-        ("reserve_bytes", -1.0),
         ("exit_priors", ExitPriors(free=(float("inf"), 1.0))),
     ],
 )

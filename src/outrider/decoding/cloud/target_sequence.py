@@ -75,7 +75,7 @@ class TargetSequence:
         self._rules = frame.rules
         self._scheme = SCHEMES[frame.rules.acceptance]
         self._sampling = sampling_of(frame.rules)
-        self.policy = policy_of(frame.rules, tokenizer.vocab_size, estimates, cloud_drafts)
+        self.policy = policy_of(frame.rules, estimates, cloud_drafts)
         self._root_digest = prompt_digest(self._prompt)
         self._drafts = DraftedText(self._root_digest, frame.max_new_tokens, tokenizer.end_ids)
         self._residue: Residue | None = None

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.policy.estimators import (
-    ByteBudget,
     CalibratedAcceptance,
     ExponentialMean,
     ExponentialRatio,
@@ -36,10 +34,9 @@ class VerdictObservation:
 class EdgeEstimator:
     """One session's estimates. Times are seconds of the edge's clock."""
 
-    def __init__(self, config: DecodingConfig, token_bytes: float) -> None:
+    def __init__(self, config: DecodingConfig) -> None:
         self._config = config
         self._tuning = tuning = config.tuning
-        self._token_bytes = token_bytes
         self.odds = CalibratedAcceptance(tuning)
         self.draft = ExponentialMean(tuning)
         self.verify = ExponentialMean(tuning)
@@ -51,7 +48,6 @@ class EdgeEstimator:
         self._waits_since_s: float | None = None
         self._speed = Throughput(tuning)
         self._free_s = 0.0
-        self._byte_budget = ByteBudget(tuning.bytes_up_per_token, tuning)
 
     def on_opened(self, now_s: float) -> None:
         """Note that the cloud has read the prompt and has nothing to verify yet."""
@@ -59,20 +55,14 @@ class EdgeEstimator:
         self._waits_since_s = None
         self._speed.begin_text()
 
-    def on_sent(self, num_bytes: int, now_s: float) -> None:
-        """Record a draft sent now, with branches of `num_bytes`. An idle cloud verifies it on arrival.
-
-        If robots take turns, no bytes are spent: the target's time is scarce then, not the link's bytes.
-        """
-        if not self.waits_for_others:
-            self._byte_budget.spend(self._tuning.frame_bytes + num_bytes)
+    def on_sent(self, now_s: float) -> None:
+        """Record a draft sent now. An idle cloud verifies it on arrival."""
         arrival_s = now_s + self.round_trip.value / 2.0
         if self._free_s <= arrival_s:
             self._free_s = arrival_s + self.verify.value
 
     def on_verdict(self, now_s: float, news: VerdictObservation) -> None:
         """Record a verdict."""
-        self._byte_budget.earn(news.num_tokens)
         self._speed.on_commit(news.num_tokens, now_s)
         if news.compute_s:
             (self.verify if news.drafted else self.step).add(news.compute_s)
@@ -102,20 +92,6 @@ class EdgeEstimator:
         """
         chunk_s = (self._config.num_draft_tokens + 1) * self.draft.value
         return self._at_once.value < 0.5 and self._waited_s.value > chunk_s
-
-    @property
-    def affords(self) -> float:
-        """How many more tokens may be sent now within the byte budget; infinite if that is switched off."""
-        tuning = self._tuning
-        if not tuning.byte_budget:
-            return math.inf
-        num_bytes = self._byte_budget.bytes - tuning.frame_bytes
-        return num_bytes / (self._token_bytes + tuning.run_bytes_per_token)
-
-    @property
-    def least_worth(self) -> float:
-        """The least likelihood of a draft that is worth sending before the verdict."""
-        return self._byte_budget.price
 
     @property
     def least_useful(self) -> int:

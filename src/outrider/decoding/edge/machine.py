@@ -33,7 +33,6 @@ from outrider.decoding.edge.frame_builder import FrameBuilder
 from outrider.decoding.edge.link_estimator import EdgeEstimator, VerdictObservation
 from outrider.decoding.edge.send_policy import send_policy_of
 from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, NoRoom, PrefillDraft
-from outrider.decoding.protocol.branch_codec import token_bytes
 from outrider.decoding.protocol.limits import check_request
 from outrider.decoding.protocol.prefix_digest import DigestedText, prompt_digest
 from outrider.decoding.protocol.refusals import error_of
@@ -53,7 +52,7 @@ class EdgeMachine:
         self._end_ids, self._knows_ends = tokenizer.end_ids, False
         """The target's end tokens, once it has sent them."""
         self._fingerprint = tokenizer.fingerprint
-        self._policy = send_policy_of(config, EdgeEstimator(config, token_bytes(tokenizer.vocab_size)))
+        self._policy = send_policy_of(config, EdgeEstimator(config))
         self._drafting = Drafting(config, tokenizer, self._policy.estimates.odds)
         self.epoch = epoch
         """The number of the session's newest text."""
@@ -195,8 +194,7 @@ class EdgeMachine:
             frame: Draft | Proposal = self._wording.draft(self._tree, nodes)
         else:
             frame = self._wording.proposal(self._tree, nodes, self._settled)
-        num_bytes = len(frame.runs) if isinstance(frame, Draft) else len(frame.evidence)
-        self._policy.estimates.on_sent(num_bytes, now_s)
+        self._policy.estimates.on_sent(now_s)
         for step in self._tree.joined(nodes):
             if step.sent_s is None and step.length > frame.base:
                 step.sent_s = now_s

@@ -27,6 +27,7 @@ class SendPolicy:
     def __init__(self, config: DecodingConfig, estimates: EdgeEstimator) -> None:
         self.estimates = estimates
         self._num_draft_tokens = config.num_draft_tokens
+        self._min_branch_prob = config.tuning.min_branch_prob
 
     def plan(self, drafts: TreeExpander, has_sent: bool, now_s: float) -> list[Node] | None:
         """Return the drafts to send now. An empty list asks for a token of the target's own.
@@ -61,7 +62,7 @@ class Stream(SendPolicy):
 
 
 class SendAhead(SendPolicy):
-    """Sends all drafts that are worth their bytes, as soon as a branch is worth a frame.
+    """Sends all drafts that are likely enough, as soon as a branch is worth a frame.
 
     This includes second choices that nothing follows yet. If robots take turns, the likeliest branch grows
     long while it waits: then it is sent alone, in whole chunks.
@@ -76,8 +77,7 @@ class SendAhead(SendPolicy):
         if not self._hold_a_useful_branch(unsent):
             return None
         unsent.sort(key=lambda node: -node.likelihood)
-        affordable = int(min(max(0.0, self.estimates.affords), len(unsent)))
-        return _fitting(tree, unsent[:affordable]) or None
+        return _fitting(tree, unsent) or None
 
     def _hold_a_useful_branch(self, nodes: Sequence[Node]) -> bool:
         """Return whether a branch is worth a frame. Its first unsent token only names the outcome that it
@@ -90,8 +90,8 @@ class SendAhead(SendPolicy):
         return longest > 0 and longest >= self.estimates.least_useful
 
     def _unsent(self, tree: DraftTree) -> list[Node]:
-        """Return the unsent nodes that are worth their bytes."""
-        likely: Sequence[Node] = tree.likely(self.estimates.least_worth)
+        """Return the unsent nodes that are likely enough to be verified."""
+        likely: Sequence[Node] = tree.likely(self._min_branch_prob)
         return [node for node in likely if node.sent_s is None and node is not tree.root]
 
     def _next_chunk(self, drafts: TreeExpander) -> list[Node] | None:

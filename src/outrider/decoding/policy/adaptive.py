@@ -9,7 +9,6 @@ from outrider.core.frames import Rules
 from outrider.decoding.acceptance.schemes import SCHEMES, Evidence
 from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.cloud_drafting import Prospect
-from outrider.decoding.policy.estimators import ByteBudget
 from outrider.decoding.policy.exit_predictions import ExitPredictions
 from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.policy.speculation import (
@@ -18,7 +17,6 @@ from outrider.decoding.policy.speculation import (
     Outcome,
     Plan,
 )
-from outrider.decoding.protocol.branch_codec import token_bytes
 from outrider.decoding.protocol.prefix_digest import Tokens
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
@@ -27,40 +25,23 @@ ROUNDING = 1e-9
 
 
 class HintFilter:
-    """Chooses which predicted outcomes are sent to the edge as hints, within a budget of bytes down."""
+    """Chooses which predicted outcomes are sent to the edge as hints: new ones, and those much surer."""
 
-    def __init__(self, vocab_size: int, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
-        self._token_bytes = token_bytes(vocab_size)
-        self._byte_budget = ByteBudget(tuning.bytes_down_per_token, tuning)
         self._chances: dict[Tokens, float] = {}
 
     def tells(self, tokens: Tokens, chance: float) -> bool:
-        """Return whether to send an outcome of that chance as a hint. If so, its bytes are spent."""
-        if not self._is_useful(tokens, chance):
+        """Return whether to send an outcome of that chance as a hint."""
+        surer_by = self._tuning.hint_repeat_gain - ROUNDING
+        if not self._tuning.send_hints or chance < self._chances.get(tokens, -surer_by) + surer_by:
             return False
         self._chances[tokens] = chance
-        self._byte_budget.spend(self._size(tokens))
         return True
-
-    def on_verdict(self, num_tokens: int) -> None:
-        """Account for a verdict of `num_tokens` tokens: they earn bytes, and the verdict costs bytes."""
-        self._byte_budget.earn(num_tokens)
-        self._byte_budget.spend(self._tuning.verdict_bytes + self._token_bytes * num_tokens)
 
     def forget(self) -> None:
         """Forget the hints that were sent: the verification has ended."""
         self._chances = {}
-
-    def _is_useful(self, tokens: Tokens, chance: float) -> bool:
-        """Whether a hint is new, or much surer than before, and likely enough for its bytes."""
-        surer_by = self._tuning.hint_repeat_gain - ROUNDING
-        if not self._tuning.send_hints or chance < self._chances.get(tokens, -surer_by) + surer_by:
-            return False
-        return chance >= self._byte_budget.price and self._byte_budget.holds(self._size(tokens))
-
-    def _size(self, tokens: Tokens) -> float:
-        return self._tuning.hint_bytes + self._token_bytes * len(tokens)
 
 
 class AdaptivePolicy(FixedPolicy):
@@ -68,16 +49,14 @@ class AdaptivePolicy(FixedPolicy):
     pays; in a batch, that step may still have to wait for other robots' work.
     """
 
-    def __init__(
-        self, hinted: bool, vocab_size: int, estimates: SessionEstimates, cloud_drafts: bool = False
-    ) -> None:
+    def __init__(self, hinted: bool, estimates: SessionEstimates, cloud_drafts: bool = False) -> None:
         """`hinted`: whether the edge asks for hints; without them no exits are read. `cloud_drafts`:
         whether the cloud has a draft model of its own.
         """
         super().__init__(False, hinted, estimates)
         self._cloud_drafts = cloud_drafts
         self._predicted = ExitPredictions(estimates)
-        self._filter = HintFilter(vocab_size, estimates.tuning)
+        self._filter = HintFilter(estimates.tuning)
         self._told: Sequence[Outcome] = ()
         """The outcomes of the running verification that the last exit predicted."""
         self._steered = False
@@ -198,7 +177,6 @@ class AdaptivePolicy(FixedPolicy):
         self.estimates.on_verdict(outcome, known, self._steered)
         self._steered = False
         self._predicted.on_judged(outcome.job.draft, outcome.new)
-        self._filter.on_verdict(outcome.num_committed)
 
     def prospect(self, view: DraftView, num_drafted: int, longest: int) -> Prospect:
         if not self._cloud_drafts or not self.estimates.times.any_known:
@@ -207,9 +185,7 @@ class AdaptivePolicy(FixedPolicy):
         return self.estimates.prospect(evidence, len(self.assumed), min(view.room, longest))
 
 
-def policy_of(
-    rules: Rules, vocab_size: int, estimates: SessionEstimates, cloud_drafts: bool = False
-) -> FixedPolicy:
+def policy_of(rules: Rules, estimates: SessionEstimates, cloud_drafts: bool = False) -> FixedPolicy:
     """Return the policy for a session's next text, as an edge's rules ask for.
 
     `cloud_drafts`: whether the cloud has a draft model of its own. It drafts nothing for a scheme that
@@ -219,5 +195,5 @@ def policy_of(
     estimates.begin_text()
     hinted = rules.hints != "none"
     if rules.when_idle == "adaptive":
-        return AdaptivePolicy(hinted, vocab_size, estimates, cloud_drafts)
+        return AdaptivePolicy(hinted, estimates, cloud_drafts)
     return FixedPolicy(rules.when_idle == "step", hinted, estimates)

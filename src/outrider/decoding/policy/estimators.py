@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimators for both sides: acceptance, times of models and link, byte budgets. Plain numbers, no clock."""
+"""Estimators for both sides: acceptance, times of models and link. Plain numbers, no clock."""
 
 from __future__ import annotations
 
@@ -304,33 +304,3 @@ class MinRtt:
         """Add the time that an answer took, less the seconds that the cloud computed."""
         self._recent.append(max(0.0, elapsed_s - compute_s))
         self.value = min(self._recent)
-
-
-class ByteBudget:
-    """A budget of bytes, filled by every emitted token. The emptier it is, the likelier a use must be."""
-
-    def __init__(self, per_token: float, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
-        """`per_token`: the bytes that a token earns. With `byte_budget` off, nothing is ever spent."""
-        self._per_token = per_token
-        self._tuning = tuning
-        self.bytes = tuning.reserve_bytes
-        """Remaining bytes; negative if too many were spent."""
-
-    def earn(self, num_tokens: int) -> None:
-        """Add the bytes that emitted tokens earn."""
-        self.bytes += self._per_token * num_tokens
-
-    def spend(self, num_bytes: float) -> None:
-        """Take bytes from the budget, unless it is switched off."""
-        self.bytes -= num_bytes if self._tuning.byte_budget else 0.0
-
-    def holds(self, num_bytes: float) -> bool:
-        """Whether these bytes may be spent."""
-        return self.bytes >= num_bytes or not self._tuning.byte_budget
-
-    @property
-    def price(self) -> float:
-        """The least probability worth its bytes: `min_price` if the budget is full, `full_price` if empty."""
-        tuning = self._tuning
-        emptiness = 1.0 - max(0.0, min(1.0, self.bytes / tuning.reserve_bytes))
-        return tuning.min_price + (tuning.full_price - tuning.min_price) * emptiness**2

@@ -51,8 +51,3 @@ def unpack_runs(packed: bytes) -> tuple[Run, ...]:
         at += 1 + count
         runs.append(Run(back, tokens, preferred))
     return tuple(runs)
-
-
-def token_bytes(vocab_size: int) -> float:
-    """Return the bytes that most ids of a vocabulary take."""
-    return 1.0 if vocab_size <= 1 << 7 else 2.0 if vocab_size <= 1 << 14 else 3.0
