@@ -146,7 +146,7 @@ def practised(cloud: VerifierService) -> VerifierService:
             for tokens in branched(text[known:]):
                 cloud.receive(ALICE, draft(known, tokens, epoch=0, digest=extend_digest(ROOT, text[:known])))
         job = next_job(cloud)
-        said = frames(cloud.finish(job, run(cloud, job), 0.06 if job.draft else 0.05))
+        said = frames(cloud.finish([job], [run(cloud, job)], 0.06 if job.draft else 0.05))
         known += sum(len(tokens) for tokens in verdicts(said))
     return cloud
 

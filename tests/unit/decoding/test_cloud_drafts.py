@@ -150,7 +150,7 @@ class Cloud:
             results = self.service.run(jobs, lambda job, hint: False)
             took_s = 0.001 if isinstance(jobs[0], CloudDraft) else 0.01
             self.clock.now_s += took_s
-            replies = frames(self.service.finish_all(jobs, results, took_s))
+            replies = frames(self.service.finish(jobs, results, took_s))
             yield jobs, [frame for frame in replies if isinstance(frame, Verdict)]
 
     def verdicts(self) -> list[Verdict]:

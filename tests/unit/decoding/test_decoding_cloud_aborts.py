@@ -55,11 +55,11 @@ def test_what_an_exit_predicts_and_the_branch_after_it_are_verified_at_once(acce
     told = [hint.tokens for hint in frames(cloud.hint(job, names(job, text[:2])))]
     assert told == [text[:2], (*job.draft, 7)], "the draft may yet be right"
     assert cloud.should_abort(job)
-    assert cloud.finish_all([job], [Aborted()], 0.01) == []
+    assert cloud.finish([job], [Aborted()], 0.01) == []
     again = next_job(cloud)
     assert (again.tokens, again.draft) == ((), text[:6])
     assert again.evidence == (None,) * 6 and not cloud.should_abort(again)
-    [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
+    [verdict] = frames(cloud.finish([again], [run(cloud, again)], 0.1))
     assert verdict.tokens == text[:7]
     assert (verdict.drafted, verdict.passes, verdict.kept) == (6, 2, ())
     assert cloud.stats.aborted == 0, "nothing was stopped by the model itself"
@@ -75,10 +75,10 @@ def test_where_an_exit_was_wrong_the_target_has_its_word():
     job = next_job(cloud)
     assert 29 not in text[:2] and job.draft == main != wrong
     cloud.hint(job, names(job, other[:2]))
-    cloud.finish(job, Aborted(), 0.01)
+    cloud.finish([job], [Aborted()], 0.01)
     again = next_job(cloud)
     assert again.draft == other
-    [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
+    [verdict] = frames(cloud.finish([again], [run(cloud, again)], 0.1))
     assert verdict.tokens == text[:2]
     assert verdict.drafted == 4, "the exit's token that fell was no draft"
     cloud.receive(ALICE, draft(2, text[2:5], digest=extend_digest(ROOT, text[:2])))
@@ -94,11 +94,11 @@ def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged(
         cloud.receive(ALICE, draft(0, tokens))
     job = next_job(cloud)
     cloud.hint(job, names(job, other[:2]))
-    cloud.finish(job, Aborted(), 0.01)
+    cloud.finish([job], [Aborted()], 0.01)
     cloud.receive(BOB, draft(0, text[:3]))
     jobs = cloud.next_jobs()
     assert {job.key.peer: job.draft for job in jobs} == {ALICE: text[:1], BOB: text[:1]}
-    replies = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: False), 0.1)
+    replies = cloud.finish(jobs, cloud.run(jobs, lambda job, hint: False), 0.1)
     assert [(frame.tokens, frame.drafted) for frame in frames(replies)] == [(text[:2], 1)] * 2
 
 
@@ -113,11 +113,11 @@ def test_where_a_draft_is_cut_within_what_was_predicted_an_exits_token_is_no_dra
         job = next_job(cloud)
         cloud.hint(job, names(job, outcome))
         assert cloud.should_abort(job)
-        cloud.finish(job, Aborted(), 0.01)
+        cloud.finish([job], [Aborted()], 0.01)
     cloud.receive(BOB, draft(0, text[:3]))
     jobs = cloud.next_jobs()
     assert {job.key.peer: job.draft for job in jobs} == {ALICE: second[:2], BOB: text[:2]}
-    replies = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: False), 0.1)
+    replies = cloud.finish(jobs, cloud.run(jobs, lambda job, hint: False), 0.1)
     judged = {reply.peer: (len(reply.frame.tokens), reply.frame.drafted) for reply in replies}
     assert judged == {ALICE: (2, 1), BOB: (3, 2)}
 
@@ -128,16 +128,16 @@ def test_a_verification_given_up_is_no_batch_to_learn_from():
     opened(cloud, **USEFUL)
     job = offer(cloud, text)
     cloud.hint(job, names(job, text[:2]))
-    cloud.finish_all([job], [Aborted()], 0.01)
+    cloud.finish([job], [Aborted()], 0.01)
     again = next_job(cloud)
-    cloud.finish_all([again], [run(cloud, again)], 0.1)
+    cloud.finish([again], [run(cloud, again)], 0.1)
     stats = cloud.stats
     assert (stats.batches, stats.rounds, stats.compute_s) == (2, 1, pytest.approx(0.11))
     opened(cloud, BOB, **USEFUL)
     for compute_s in (0.1, 0.17, 0.17):  # in the first batch only one job needs a forward pass
         jobs = cloud.next_jobs()
         assert {job.key.peer for job in jobs} == {ALICE, BOB}
-        cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: False), compute_s)
+        cloud.finish(jobs, cloud.run(jobs, lambda job, hint: False), compute_s)
 
 
 def test_a_step_is_given_up_for_a_branch_that_lies_ready():
@@ -148,7 +148,7 @@ def test_a_step_is_given_up_for_a_branch_that_lies_ready():
     cloud.receive(ALICE, draft(0, text[:5]))
     cloud.hint(first, names(first, text[:1]))
     assert cloud.should_abort(first)
-    cloud.finish(first, Aborted(), 0.01)
+    cloud.finish([first], [Aborted()], 0.01)
     assert next_job(cloud).draft == text[:5]
 
 
@@ -188,7 +188,7 @@ def test_a_verification_of_a_text_that_is_no_more_is_of_no_use(when_idle, news):
     cloud.receive(ALICE, news)
     assert cloud.hint(job, names(job, text[:2])) == []
     assert cloud.should_abort(job)
-    assert cloud.finish_all([job], [Aborted()], 0.01) == []
+    assert cloud.finish([job], [Aborted()], 0.01) == []
     later = next_job(cloud)
     assert not (isinstance(later, Verify) and later.draft)
 
@@ -199,7 +199,7 @@ def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, 
     opened(cloud, **USEFUL)
     cloud.receive(ALICE, draft(0, text[:4]))
     job = next_job(cloud)
-    cloud.finish(job, run(cloud, job), 0.1)
+    cloud.finish([job], [run(cloud, job)], 0.1)
     wrong = (text[5] + 1) % 31 + 1
     for tokens in ((wrong, 3, 4), text[5:9]):
         cloud.receive(ALICE, draft(5, tokens, digest=extend_digest(ROOT, text[:5])))
@@ -207,9 +207,9 @@ def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, 
     cloud._clock.now_s += left_after_s
     cloud.hint(job, names(job, text[5:6]))
     assert cloud.should_abort(job)
-    cloud.finish(job, Aborted(), left_after_s)
+    cloud.finish([job], [Aborted()], left_after_s)
     again = next_job(cloud)
-    [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
+    [verdict] = frames(cloud.finish([again], [run(cloud, again)], 0.1))
     assert (verdict.tokens, verdict.passes) == (text[5:10], passes)
 
 

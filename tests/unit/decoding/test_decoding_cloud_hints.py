@@ -71,7 +71,7 @@ def test_hints_end_with_the_text_and_fit_the_wire():
 
 def test_a_hint_on_a_text_that_has_moved_on_is_dropped():
     cloud, job = hinting("all")
-    cloud.finish(job, run(cloud, job), 0.1)
+    cloud.finish([job], [run(cloud, job)], 0.1)
     assert cloud.hint(job, ExitHint(0, 1, 9, 1.0)) == []
     cloud.receive(ALICE, Cancel(5, 1))
     assert cloud.hint(job, ExitHint(0, 1, 9, 1.0)) == []

@@ -69,7 +69,7 @@ def test_what_exits_cost_is_tried_where_a_robot_is_alone():
         for _ in range(40):
             jobs = cloud.next_jobs()
             heard += [job.hints for job in jobs]
-            cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+            cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
         assert (False in heard) == tries
 
 
@@ -83,7 +83,7 @@ def test_a_prompt_waits_while_its_robot_has_had_more_than_the_others():
         jobs = cloud.next_jobs()
         kinds.append(type(jobs[0]))
         compute_s = 0.03 if kinds[-1] is PrefillTarget else 0.01
-        cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), compute_s)
+        cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), compute_s)
         if kinds[-1] is PrefillTarget:
             cloud.receive(ALICE, opening(epoch=epoch, when_idle="step"))
     assert 5 <= kinds.count(PrefillTarget) <= 6, "three batches of the other's for a prompt of three times"
@@ -97,14 +97,12 @@ def test_the_prompt_after_a_text_comes_before_what_others_verify(written: int, c
         for _ in range(written):
             jobs = cloud.next_jobs()
             assert {job.key.peer for job in jobs} == {ALICE, BOB}
-            cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+            cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
         cloud.receive(ALICE, opening(epoch=epoch, when_idle="step", max_new_tokens=200))
         jobs = cloud.next_jobs()
         if epoch == 2:  # at equal shares of time the prompt comes first anyway
             assert isinstance(jobs[0], PrefillTarget)
-            cloud.finish_all(
-                jobs, cloud.run(jobs, lambda job, hint: None), 0.5 * DEFAULT_TUNING.prompt_lead_s
-            )
+            cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.5 * DEFAULT_TUNING.prompt_lead_s)
     assert isinstance(jobs[0], PrefillTarget) == comes_first
 
 
@@ -122,7 +120,7 @@ def test_drafts_are_verified_between_the_parts_of_a_prompt(monkeypatch):
     while not kinds.endswith("PB"):
         jobs = cloud.next_jobs()
         kinds += "P" if isinstance(jobs[0], PrefillTarget) else "V"
-        answers = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.0001)
+        answers = cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.0001)
         kinds += "B" * any(reply.peer == BOB for reply in answers)
     assert kinds.count("P") == 11
     assert kinds.count("V") <= 11, "a prompt does not starve"
@@ -138,7 +136,7 @@ def test_exits_are_not_asked_while_other_work_waits():
     cloud.receive(BOB, opening(epoch=2))
     jobs = cloud.next_jobs()
     while isinstance(jobs[0], PrefillTarget):
-        cloud.finish_all(jobs, [Unfinished()], 0.01)
+        cloud.finish(jobs, [Unfinished()], 0.01)
         jobs = cloud.next_jobs()
     assert [(job.key.peer, job.hints) for job in jobs] == [(ALICE, False)]
 
@@ -177,7 +175,7 @@ def test_who_was_left_out_of_a_batch_comes_first_in_the_next():
     served = []
     for _ in range(2):
         jobs = cloud.next_jobs()
-        cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+        cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
         served.append({job.key.peer for job in jobs})
     assert served in ([{ALICE}, {BOB}], [{BOB}, {ALICE}])
 
@@ -325,7 +323,7 @@ def test_a_draft_too_late_for_its_text_is_no_part_of_the_wait_for_the_next():
 def test_a_text_without_memory_is_refused_for_the_time_being():
     cloud = service()
     cloud.receive(ALICE, opening())
-    [refusal] = cloud.finish(next_job(cloud), OutOfMemoryError("no room for a cache"), 0.1)
+    [refusal] = cloud.finish([next_job(cloud)], [OutOfMemoryError("no room for a cache")], 0.1)
     assert refusal.frame.reason == "busy"
     opened(cloud)
 
@@ -357,7 +355,7 @@ def test_a_prompts_time_is_its_own(monkeypatch):
 
     def part() -> list[Reply]:
         jobs = cloud.next_jobs()
-        return cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 1.0)
+        return cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 1.0)
 
     cloud.receive(ALICE, opening())
     assert part() == part() == []
@@ -397,7 +395,7 @@ def test_who_opens_again_and_again_with_other_texts_keeps_nobody_waiting(monkeyp
     for turn in range(60):
         cloud.receive(mallory, opening(tokens=(turn % 2, *text[: 70 + turn]), max_new_tokens=200))
         jobs = cloud.next_jobs()
-        answers = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.1)
+        answers = cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.1)
         told += [reply.peer for reply in answers if isinstance(reply.frame, Opened)]
     assert told.count(ALICE) == told.count(BOB) == 1
     assert {ALICE, BOB} <= set(told[:3])
@@ -415,7 +413,7 @@ def test_a_long_text_that_a_robot_comes_back_with_is_taken_in_in_parts():
     while True:
         jobs = cloud.next_jobs()
         sizes += [len(job.tokens) for job in jobs if isinstance(job, PrefillTarget)]
-        answers = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+        answers = cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
         verdicts += sum(reply.peer == BOB for reply in answers)
         if any(isinstance(reply.frame, Opened) for reply in answers):
             break

@@ -95,7 +95,7 @@ def test_the_edges_word_on_the_text_wins_even_over_a_running_job():
     theirs = (text[0], text[1] % 31 + 1)
     assert theirs != text
     assert len(frames(cloud.receive(ALICE, opening(tokens=theirs, when_idle="step")))) == 1
-    assert cloud.finish(job, result, 0.1) == []
+    assert cloud.finish([job], [result], 0.1) == []
     [verdict] = frames(step(cloud))
     assert verdict.base == 2
     assert verdict.digest == extend_digest(ROOT, theirs)
@@ -118,7 +118,7 @@ def test_the_result_of_a_cancelled_job_is_dropped():
     cloud.receive(ALICE, opening())
     job = next_job(cloud)
     cloud.receive(ALICE, Cancel(5, 1))
-    assert cloud.finish(job, run(cloud, job), 0.1) == []
+    assert cloud.finish([job], [run(cloud, job)], 0.1) == []
 
 
 def test_the_table_is_bounded_and_idle_places_are_freed():
@@ -200,7 +200,7 @@ def test_an_unexpected_failure_ends_one_text_only(caplog):
     opened(cloud, ALICE)
     cloud.receive(BOB, opening())
     job = next_job(cloud)
-    [refusal] = frames(cloud.finish(job, RuntimeError("boom"), 0.0))
+    [refusal] = frames(cloud.finish([job], [RuntimeError("boom")], 0.0))
     assert refusal.reason == "internal"
     cloud.receive(ALICE, draft(0, (1,)))
     assert isinstance(frames(step(cloud))[0], Verdict)

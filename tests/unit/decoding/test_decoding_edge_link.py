@@ -81,12 +81,12 @@ def test_a_refusal_becomes_the_right_error(reason, error):
 def test_a_busy_verifier_is_asked_again_after_a_while_and_not_at_once():
     machine = edge()
     assert machine.receive(Refused(5, 1, "busy", "all taken"), 1.0) == []
-    assert isinstance(machine.turned_away, BusyError)
+    assert isinstance(machine.text.busy_error, BusyError)
     assert machine.receive(PrefillAgain(5, 1), 1.1) == [], "an answer to drafts that were under way"
     [again, *_] = machine.ask_again(3.0)
     assert isinstance(again, Send) and isinstance(again.frame, Open)
     machine.receive(Opened(5, 1, 0, ROOT, 0, (0,)), 3.1)
-    assert machine.turned_away is None
+    assert machine.text.busy_error is None
 
 
 def test_a_busy_verifier_leaves_the_draft_to_go_on_alone_where_that_is_the_policy():

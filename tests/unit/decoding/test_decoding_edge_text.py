@@ -90,7 +90,7 @@ def test_passes_before_a_restart_still_count():
     machine.receive(verdict((3,), 0), 1.0)
     machine.receive(PrefillAgain(5, 1), 1.0)
     machine.receive(verdict((3, 4), 1), 1.0)
-    assert machine.target_passes == 2
+    assert machine.text.target_passes == 2
 
 
 def test_nothing_counts_after_the_end_token():
@@ -137,10 +137,10 @@ def test_an_answer_that_says_nothing_new_changes_nothing():
 def test_statistics_of_the_verifier_are_passed_on():
     machine = edge(strategy="ar")
     machine.receive(Opened(5, 1, 0, ROOT, 250_000, (0,)), 1.0)
-    assert machine.target_prefill_s == pytest.approx(0.25)
+    assert machine.text.target_prefill_s == pytest.approx(0.25)
     machine.receive(verdict((3,), 0, passes=4), 1.0)
     machine.receive(verdict((3, 4), 0, passes=3), 1.0)
-    assert machine.target_passes == 4
+    assert machine.text.target_passes == 4
 
 
 def test_sd_drafts_whole_chunks_and_is_silent_until_the_verdict():

@@ -9,23 +9,23 @@ VOCABULARY = 1000
 
 
 def test_useful_is_what_is_new_or_surer():
-    telling = HintFilter(VOCABULARY)
-    assert telling.tells((1, 2), 0.5)
-    assert not telling.tells((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain - 0.01)
-    assert telling.tells((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain)
-    assert telling.tells((1, 3), 0.5)
+    hint_filter = HintFilter(VOCABULARY)
+    assert hint_filter.accepts((1, 2), 0.5)
+    assert not hint_filter.accepts((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain - 0.01)
+    assert hint_filter.accepts((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain)
+    assert hint_filter.accepts((1, 3), 0.5)
 
 
 def test_of_the_next_verification_all_is_news():
-    telling = HintFilter(VOCABULARY)
-    assert telling.tells((1, 2), 0.9)
-    telling.forget()
-    assert telling.tells((1, 2), 0.9)
+    hint_filter = HintFilter(VOCABULARY)
+    assert hint_filter.accepts((1, 2), 0.9)
+    hint_filter.forget()
+    assert hint_filter.accepts((1, 2), 0.9)
 
 
 def test_an_empty_purse_tells_nothing_until_tokens_fill_it():
-    telling = HintFilter(VOCABULARY)
-    told = sum(telling.tells((token,), 1.0) for token in range(100))
+    hint_filter = HintFilter(VOCABULARY)
+    told = sum(hint_filter.accepts((token,), 1.0) for token in range(100))
     assert 1 <= told < 20
-    telling.on_verdict(20)
-    assert telling.tells((100,), 1.0)
+    hint_filter.on_verdict(20)
+    assert hint_filter.accepts((100,), 1.0)

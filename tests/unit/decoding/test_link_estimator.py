@@ -73,8 +73,8 @@ def test_an_idle_cloud_is_sent_what_another_token_would_not_make_up_for():
 def test_where_drafts_are_right_longer_chunks_are_worth_their_time():
     right, wrong = outlook(), outlook()
     for _ in range(100):
-        right.odds.on_outcome(0)
-        wrong.odds.on_outcome(None)
+        right.acceptance.on_outcome(0)
+        wrong.acceptance.on_outcome(None)
     assert wrong.is_time(1, 0.0)
     assert not right.is_time(4, 0.0)
 

@@ -69,7 +69,7 @@ class BatchPrices:
         self._num_chosen = 0
         self._rate = 0.0
         """Tokens per second of the batch that was chosen last."""
-        self.odds = SteadyAcceptance(tuning)
+        self.acceptance = SteadyAcceptance(tuning)
         """Acceptance of the cloud's draft over the texts of all robots."""
         self.part_alone = 1.0
         """The time of a batch of one text, as a share of the time of the last batch."""
@@ -290,7 +290,7 @@ class TargetScheduler:
         """Note in every session whether it shares the target."""
         shared = len([session for session in self._sessions.values() if not session.is_idle]) > 1
         for session in self._sessions.values():
-            session.estimates.cloud.share(self._prices.odds if shared else None)
+            session.estimates.cloud.share(self._prices.acceptance if shared else None)
 
 
 def _without_hints(job: CloudJob) -> CloudJob:

@@ -257,8 +257,8 @@ class LinkedDecoder(TextDecoder):
                 self._link.send(action.frame)
 
     def _deadline_error(self) -> OutriderError:
-        if self._machine.turned_away is not None:
-            return self._machine.turned_away
+        if self._machine.text.busy_error is not None:
+            return self._machine.text.busy_error
         limit = f"within {self._deadline_s:g} s ({len(self._machine.tokens)} tokens verified)"
         if self._link_is_up():
             return LinkError(f"{self._where} did not finish the text {limit}: raise the deadline")

@@ -130,19 +130,6 @@ class VerifierService(FrameService):
         with self._lock:
             return self._scheduler.draft_ahead(running)
 
-    def finish_drafts(
-        self, jobs: Sequence[CloudDraft], results: Sequence[Choices | Exception], compute_s: float
-    ) -> None:
-        """Report the results of a batch of drafts to the state machine. A failed draft only costs speed."""
-        self._note_failures(results)
-        of_text: dict[SessionKey, list[tuple[CloudDraft, Choices | None]]] = {}
-        for job, result in zip(jobs, results, strict=True):
-            choices = result if isinstance(result, Choices) else None
-            of_text.setdefault(job.key, []).append((job, choices))
-        with self._lock:
-            for drafted in of_text.values():
-                self._machine.drafted(drafted, compute_s)
-
     def next_look_s(self) -> float | None:
         now_s = self._clock()
         with self._lock:
@@ -197,39 +184,60 @@ class VerifierService(FrameService):
         with self._lock:
             return self._machine.should_abort(job)
 
-    def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
-        """Report the result of a job to the state machine. Return the replies."""
-        with self._lock:
-            if isinstance(job, CloudDraft):  # a failed draft only costs speed
-                self._machine.drafted([(job, result if isinstance(result, Choices) else None)], compute_s)
-                return []
-            assert not isinstance(result, Choices)
-            if isinstance(job, PrefillTarget):
-                epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
-                compute_s += before_s if epoch == job.epoch else 0.0
-            if isinstance(result, Unfinished):
-                self._prefill_s[job.key] = job.epoch, compute_s
-                return []
-            if isinstance(result, Aborted):
-                self._machine.on_aborted(job, self._clock())
-                return []
-            if isinstance(result, Exception):
-                return self._machine.fail(job, result)
-            if result is not None:
-                self._stats.smallest_margin = min(self._stats.smallest_margin, result.margin)
-            return self._machine.complete(job, result, compute_s, self._clock())
-
-    def finish_all(
+    def finish(
         self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
     ) -> list[Reply]:
-        """Run `finish` for a batch, and charge its robots for their shares of its time."""
+        """Report the results of a batch to the state machine, and charge its robots for their shares of its
+        time. Return the replies.
+        """
         whole = not any(isinstance(result, Aborted) for result in results)
+        drafts = [job for job in jobs if isinstance(job, CloudDraft)]
         with self._lock:
             self._scheduler.charge(jobs, compute_s, whole)
+            if drafts:
+                self._record_drafts(drafts, results, compute_s)
+                return []
             done = zip(jobs, results, strict=True)
-            replies = [reply for job, result in done for reply in self.finish(job, result, compute_s)]
+            replies = [reply for job, result in done for reply in self._complete(job, result, compute_s)]
         self._count(jobs, replies, compute_s, whole)
         return replies
+
+    def finish_drafts(
+        self, jobs: Sequence[CloudDraft], results: Sequence[Choices | Exception], compute_s: float
+    ) -> None:
+        """Report a batch of drafts from a device of their own: its time is not charged."""
+        self._note_failures(results)
+        with self._lock:
+            self._record_drafts(jobs, results, compute_s)
+
+    def _record_drafts(
+        self, jobs: Sequence[CloudDraft], results: Sequence[CloudResult], compute_s: float
+    ) -> None:
+        """Pass drafts to the state machine, text by text. A failed draft only costs speed."""
+        of_text: dict[SessionKey, list[tuple[CloudDraft, Choices | None]]] = {}
+        for job, result in zip(jobs, results, strict=True):
+            choices = result if isinstance(result, Choices) else None
+            of_text.setdefault(job.key, []).append((job, choices))
+        for drafted in of_text.values():
+            self._machine.drafted(drafted, compute_s)
+
+    def _complete(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
+        """Pass the result of one of the target's jobs to the state machine. Return the replies."""
+        assert not isinstance(job, CloudDraft) and not isinstance(result, Choices)
+        if isinstance(job, PrefillTarget):
+            epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
+            compute_s += before_s if epoch == job.epoch else 0.0
+        if isinstance(result, Unfinished):
+            self._prefill_s[job.key] = job.epoch, compute_s
+            return []
+        if isinstance(result, Aborted):
+            self._machine.on_aborted(job, self._clock())
+            return []
+        if isinstance(result, Exception):
+            return self._machine.fail(job, result)
+        if result is not None:
+            self._stats.smallest_margin = min(self._stats.smallest_margin, result.margin)
+        return self._machine.complete(job, result, compute_s, self._clock())
 
     def _next_ahead(self) -> list[CloudDraft]:
         job = self._target_job
@@ -285,7 +293,7 @@ class VerifierService(FrameService):
             raise
         finally:
             self._target_job = None
-        send_all(send, self.finish_all(jobs, results, self._clock() - started_s))
+        send_all(send, self.finish(jobs, results, self._clock() - started_s))
         return True
 
     def _draft_beside(self, jobs: Sequence[CloudJob]) -> None:

@@ -40,7 +40,7 @@ class EdgeEstimator:
         self._config = config
         self._tuning = tuning = config.tuning
         self._token_bytes = token_bytes
-        self.odds = CalibratedAcceptance(tuning)
+        self.acceptance = CalibratedAcceptance(tuning)
         self.draft = ExponentialMean(tuning)
         self.verify = ExponentialMean(tuning)
         self.step = ExponentialMean(tuning)
@@ -122,7 +122,7 @@ class EdgeEstimator:
         """The fewest draft tokens that are worth more to verify than a step."""
         if not (self.verify.known and self.step.known):
             return 1
-        rate = self.odds.rate()
+        rate = self.acceptance.rate()
         lengths = range(1, self._config.num_draft_tokens + 1)
         gain_of_step = self.verify.value / self.step.value
         return next((n for n in lengths if expected_tokens(rate, n) > gain_of_step), lengths[-1])
@@ -134,10 +134,10 @@ class EdgeEstimator:
         # Waiting gains the chance of one token; it costs what is usually written while the cloud is idle.
         arrival_s = now_s + self.round_trip.value / 2.0
         idle_s = max(0.0, arrival_s + self.draft.value - max(arrival_s, self._free_s))
-        return num_tokens > 0 and self.odds.rate() ** (num_tokens + 1) <= self._tokens_per_s * idle_s
+        return num_tokens > 0 and self.acceptance.rate() ** (num_tokens + 1) <= self._tokens_per_s * idle_s
 
     @property
     def _tokens_per_s(self) -> float:
         """Tokens per second as measured; at least `idle_speed` of the speed of a cloud that never waits."""
-        well_fed = expected_tokens(self.odds.rate(), self._config.num_draft_tokens) / self.verify.value
+        well_fed = expected_tokens(self.acceptance.rate(), self._config.num_draft_tokens) / self.verify.value
         return max(self._speed.value, self._tuning.idle_speed * well_fed)

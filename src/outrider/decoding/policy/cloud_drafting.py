@@ -128,7 +128,7 @@ class CloudDrafting:
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
-        self.odds = SteadyAcceptance(tuning)
+        self.acceptance = SteadyAcceptance(tuning)
         self._of_all: SteadyAcceptance | None = None
         """The acceptance over the texts of all robots, if they share the target."""
         self._shares: deque[float] = deque(maxlen=tuning.draft_window)
@@ -177,7 +177,7 @@ class CloudDrafting:
 
     def on_judged(self, confidence: float, right: bool) -> None:
         """Record whether a draft token of this confidence was right."""
-        self.odds.on_outcome(0 if right else None, confidence)
+        self.acceptance.on_outcome(0 if right else None, confidence)
         if self._of_all is not None:
             self._of_all.on_outcome(0 if right else None, confidence)
         self._failed_probes = 0 if right else self._failed_probes + 1
@@ -212,12 +212,12 @@ class CloudDrafting:
 
     def chance(self, confidence: float) -> float:
         """Return the chance of a draft token with this confidence."""
-        return (self._of_all or self.odds).chance(confidence)
+        return (self._of_all or self.acceptance).chance(confidence)
 
     @property
     def rate(self) -> float:
         """The chance of a token that has not been drafted yet."""
-        return (self._of_all or self.odds).rate()
+        return (self._of_all or self.acceptance).rate()
 
     def length_ahead(self, room: int, verify_s: Callable[[int], float]) -> int:
         """Return how many tokens to draft ahead while the target verifies: the length with the most

@@ -105,45 +105,45 @@ class SteadyAcceptance:
         longest, shorter = tuning.steady_memory, tuning.change_memories
         if not tuning.steady_rates:
             longest, shorter = tuning.rate_memory, ()
-        self._odds = CalibratedAcceptance(tuning, memory=longest)
+        self._longest = CalibratedAcceptance(tuning, memory=longest)
         self._shorter = [CalibratedAcceptance(tuning, memory=memory) for memory in shorter]
 
     def on_outcome(self, rank: int | None, confidence: float = 1.0) -> None:
         """Record the rank that the target picked (None: none) and the confidence in the first choice."""
-        for odds in (self._odds, *self._shorter):
-            odds.on_verdict(rank, confidence)
-        for place, odds in enumerate(self._shorter):
-            if self._differs(odds):
-                self._adopt(place)
+        for rates in (self._longest, *self._shorter):
+            rates.on_verdict(rank, confidence)
+        for index, rates in enumerate(self._shorter):
+            if self._differs(rates):
+                self._adopt(index)
 
     def begin_anew(self) -> None:
         """Restart from the shortest memory if its rate is lower."""
-        if self._shorter and self._shorter[-1].rate() < self._odds.rate():
+        if self._shorter and self._shorter[-1].rate() < self._longest.rate():
             self._adopt(len(self._shorter) - 1)
 
-    def _adopt(self, place: int) -> None:
+    def _adopt(self, index: int) -> None:
         """Restart all longer memories from the shorter one at this index."""
-        odds = self._shorter[place]
-        self._odds = odds.with_memory(self._odds.memory)
-        for longer in range(place):
-            self._shorter[longer] = odds.with_memory(self._shorter[longer].memory)
+        rates = self._shorter[index]
+        self._longest = rates.with_memory(self._longest.memory)
+        for longer in range(index):
+            self._shorter[longer] = rates.with_memory(self._shorter[longer].memory)
 
-    def _differs(self, odds: CalibratedAcceptance) -> bool:
-        rate = (self._odds.rate() + odds.rate()) / 2.0
-        deviation = sqrt(rate * (1.0 - rate) * (1.0 - odds.memory))
-        return abs(self._odds.rate() - odds.rate()) > self._tuning.change_deviations * deviation
+    def _differs(self, rates: CalibratedAcceptance) -> bool:
+        rate = (self._longest.rate() + rates.rate()) / 2.0
+        deviation = sqrt(rate * (1.0 - rate) * (1.0 - rates.memory))
+        return abs(self._longest.rate() - rates.rate()) > self._tuning.change_deviations * deviation
 
     def rate(self) -> float:
         """Return the chance that a first choice is right."""
-        return self._odds.rate()
+        return self._longest.rate()
 
     def proves_less_than(self, rate: float, deviations: float) -> bool:
         """Whether first choices are right less often than `rate`; see `AcceptanceRates`."""
-        return self._odds.proves_less_than(rate, deviations)
+        return self._longest.proves_less_than(rate, deviations)
 
     def chance(self, confidence: float) -> float:
         """Return the chance that a first choice with this confidence is right."""
-        return self._odds.chance(0, confidence)
+        return self._longest.chance(0, confidence)
 
 
 class Regression:

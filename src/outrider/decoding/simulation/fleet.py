@@ -116,7 +116,7 @@ class FleetCloud:
         if not any(isinstance(result, Aborted) for result in results):
             self._service_s = start_s + spent_s(1.0)
         took_s = self._service_s - start_s
-        answers = self._service.finish_all(jobs, results, took_s) if jobs else []
+        answers = self._service.finish(jobs, results, took_s) if jobs else []
         if self._world.batch_s is None:
             self._wire(said, answers)
             took_s = spent_s(1.0)
@@ -196,7 +196,6 @@ class FleetRobot:
         self._drafting: EdgeJob | None = None
         self._begun_s = 0.0
         cloud.connect(self._peer, self._hear_soon)
-        self._machine.done = True
         agenda.at(0.0, self._begin_next)
 
     def _begin_next(self) -> None:
@@ -271,7 +270,7 @@ class FleetRobot:
         self.record.commits.append((now_s, len(commit.tokens)))
         if self._machine.done:
             self.record.texts.append(self._machine.tokens)
-            self.record.passes += self._machine.target_passes
+            self.record.passes += self._machine.text.target_passes
             self.record.finished_s.append(now_s - self._begun_s)
             self._begin_next()
 

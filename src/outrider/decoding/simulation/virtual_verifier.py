@@ -267,7 +267,7 @@ class VirtualVerifier:
         self._running, self._has_news = None, True
         duration_s = self._now_s - running.started_s
         self._observe(_event(running.job, running.started_s, duration_s))
-        self._reply(self._service.finish(running.job, result, duration_s))
+        self._reply(self._service.finish([running.job], [result], duration_s))
 
     def _reply(self, replies: list[Reply]) -> None:
         """Send frames one by one; while the sender is busy, hints wait, and a verdict discards them."""
