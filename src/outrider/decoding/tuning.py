@@ -67,7 +67,7 @@ def _numbers(value: Any) -> list[Any]:
     """Return all numbers of a number or of nested tuples."""
     if not isinstance(value, tuple):
         return [value]
-    return [number for one in value for number in _numbers(one)]
+    return [number for item in value for number in _numbers(item)]
 
 
 @dataclass(frozen=True)
@@ -233,8 +233,8 @@ class AdaptiveTuning:
     )
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            _check(one.name, getattr(self, one.name), one.metadata["unit"])
+        for setting in fields(self):
+            _check(setting.name, getattr(self, setting.name), setting.metadata["unit"])
         if not 0.0 < self.least_confidence < 0.5:
             raise ConfigError(f"least_confidence={self.least_confidence!r} must lie between 0 and 0.5")
 
@@ -249,6 +249,6 @@ class AdaptiveTuning:
         return replace(self, **switched_off)
 
 
-SWITCHES = tuple(one.name for one in fields(AdaptiveTuning) if one.metadata["unit"] == SWITCH)
+SWITCHES = tuple(setting.name for setting in fields(AdaptiveTuning) if setting.metadata["unit"] == SWITCH)
 """The names of all mechanisms that can be switched off."""
 DEFAULT_TUNING = AdaptiveTuning()

@@ -151,21 +151,21 @@ def practised(cloud: VerifierService) -> VerifierService:
     return cloud
 
 
-class Speaking:
+class RunningService:
     """Runs steps of a service. Frames in `arriving` are received in mid-forward, when an exit reports."""
 
     def __init__(self, cloud: VerifierService) -> None:
         self.cloud = cloud
         self.arriving: list = []
         self.replies: list = []
-        cloud.listen(lambda: self.take_in())
+        cloud.set_poll(lambda: self.poll())
 
     def step(self) -> list:
         self.replies = []
         assert self.cloud.step(self.replies.append)
         return frames(self.replies)
 
-    def take_in(self) -> None:
+    def poll(self) -> None:
         arriving, self.arriving = self.arriving, []
         for peer, frame in arriving:
             self.replies += self.cloud.receive(peer, frame)
@@ -176,7 +176,7 @@ def running(
     exits: bool = True,
     tuning: AdaptiveTuning = TRUSTING,
     **options,
-) -> tuple[Speaking, tuple[int, ...]]:
+) -> tuple[RunningService, tuple[int, ...]]:
     """Return a service whose exits, if `exits` is set, agree with the last layer, and its target's text."""
     target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
@@ -184,4 +184,4 @@ def running(
         target.exits = None
     cloud, text = VerifierService(target, limits, Clock(), tuning), own()
     opened(cloud, **{**USEFUL, **options})
-    return Speaking(cloud), text
+    return RunningService(cloud), text

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.decoding.cloud.batch_selection import Candidate, worth_drafting, worth_joining
+from outrider.decoding.cloud.batch_selection import Candidate, select_batch, select_drafting
 from outrider.decoding.cloud.scheduler import BatchPrices
 from outrider.decoding.policy.estimators import BatchTime
 from outrider.decoding.tuning import DEFAULT_TUNING
@@ -18,7 +18,7 @@ UNDRAFTED = STEP._replace(next_chance=0.7, later_chance=0.7)
 
 
 def joining(*arguments: Any) -> set[int]:
-    return worth_joining(*arguments)[0]
+    return select_batch(*arguments)[0]
 
 
 def light(size: int) -> float:
@@ -84,13 +84,13 @@ def test_the_cloud_drafts_for_who_has_no_draft_where_the_batch_has_room():
 
     cheap, dear = (lambda size: 0.0006 * size), (lambda size: 0.02)
     assert joining([UNDRAFTED] * 3, stairs, DEFAULT_TUNING, cheap) == {0, 1, 2}
-    chosen, price = worth_joining([UNDRAFTED, FULL, FULL, FULL], stairs, DEFAULT_TUNING, cheap, 200.0)
+    chosen, price = select_batch([UNDRAFTED, FULL, FULL, FULL], stairs, DEFAULT_TUNING, cheap, 200.0)
     assert chosen == {1, 2, 3}, "what robots have drafted for nothing comes first"
     assert price == pytest.approx(3 * (2.5 - DEFAULT_TUNING.place_tokens) / 0.02)
     batch = {0: UNDRAFTED, 1: FULL, 2: UNDRAFTED._replace(next_chance=0.1)}
-    assert worth_drafting(batch, 200.0, cheap) == {0}, "0.1 tokens are less than the time is worth"
-    assert worth_drafting(batch, 20.0, cheap) == {0, 2}
-    assert worth_drafting(batch, 200.0, dear) == set()
+    assert select_drafting(batch, 200.0, cheap) == {0}, "0.1 tokens are less than the time is worth"
+    assert select_drafting(batch, 20.0, cheap) == {0, 2}
+    assert select_drafting(batch, 200.0, dear) == set()
 
 
 def test_batch_times_are_known_by_size_with_straight_lines_between():
@@ -123,20 +123,20 @@ def test_sizes_that_may_be_better_are_tried_between_those_seen():
     time = BatchTime()
     for size, seconds in ((1, 0.02), (12, 0.045), (18, 0.052), (40, 0.2)):
         time.add(size, seconds)
-    assert time.unseen_beside(18) == 17, "16 in the time of 12 are as fast as 18, and fewer are no gain"
+    assert time.untimed_neighbour(18) == 17, "16 in the time of 12 are as fast as 18, and fewer are no gain"
     time.add(17, 0.0515)
-    assert time.unseen_beside(18) == 29
-    assert time.unseen_beside(12) == 9
+    assert time.untimed_neighbour(18) == 29
+    assert time.untimed_neighbour(12) == 9
     for size in range(1, 41):
         time.add(size, 0.02 + 0.001 * size)
-    assert [time.unseen_beside(size) for size in (1, 12, 40)] == [1, 12, 40], "all is known"
+    assert [time.untimed_neighbour(size) for size in (1, 12, 40)] == [1, 12, 40], "all is known"
 
 
 def test_a_smaller_size_that_was_slow_once_sends_no_trial_beyond_the_sizes_seen():
     time = BatchTime()
     for size, seconds in ((1, 3.0), (2, 0.01), (8, 0.05)):
         time.add(size, seconds)
-    assert time.unseen_beside(2) == 5
+    assert time.untimed_neighbour(2) == 5
 
 
 def test_a_step_of_the_devices_time_is_found_by_trials_of_other_sizes():

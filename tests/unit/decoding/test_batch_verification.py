@@ -16,7 +16,7 @@ from outrider.decoding.acceptance.packing import SparseRow
 from outrider.decoding.acceptance.schemes import SCHEMES, AcceptanceScheme
 from outrider.decoding.execution import batch_verification
 from outrider.decoding.execution.batch_verification import VerificationBatch
-from outrider.decoding.execution.cached_sequence import Asked
+from outrider.decoding.execution.cached_sequence import RowRequest
 from outrider.decoding.jobs import ExitHint, SessionKey, Verify
 from outrider.decoding.protocol.sampling_rules import Sampling
 
@@ -49,10 +49,10 @@ def rows_of(seed: int, count: int, width: int) -> torch.Tensor:
     return torch.randn(count, width, generator=torch.Generator().manual_seed(seed)) * 2.0
 
 
-def asked(place: int) -> Asked:
+def asked(place: int) -> RowRequest:
     count = len(JOBS[place].draft)
     known = rows_of(place, 1, VOCABULARY)[0] if place in KNOWN else None
-    return Asked(known, count, Chunk(None, (1,) * (count + 2)))  # type: ignore[arg-type]
+    return RowRequest(known, count, Chunk(None, (1,) * (count + 2)))  # type: ignore[arg-type]
 
 
 def said(places: list[int]) -> tuple[list[tuple[int, ExitHint]], list[object]]:
@@ -129,7 +129,7 @@ def test_one_sessions_broken_logits_are_no_others():
 
 def test_an_exit_that_says_no_number_says_nothing():
     one, heard = job(5, SCHEMES["greedy"], Sampling(), (4,)), []
-    chunk = [Asked(None, 1, Chunk(None, (1, 2)))]
+    chunk = [RowRequest(None, 1, Chunk(None, (1, 2)))]
     batch = VerificationBatch([one], chunk, EXITS, VOCABULARY, lambda job, hint: heard.append(hint), HOST)
     rows = rows_of(1, 2, len(EXITS.token_ids))
     batch.read(0, [(0, rows * float("nan"))])
@@ -151,7 +151,7 @@ class DeviceAlone(TorchDispatchMode):
 def test_exits_on_a_device_wait_for_nothing(monkeypatch):
     """The meta device holds no values, so an operation that waits for one raises."""
     jobs = [*JOBS, job(5, SCHEMES["greedy"], Sampling(), (4,))]
-    chunks = [Asked(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in jobs]
+    chunks = [RowRequest(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in jobs]
     device = torch.device("meta")
     batch = VerificationBatch(jobs, chunks, EXITS, VOCABULARY, lambda job, hint: None, device)
     monkeypatch.setattr(torch, "tensor", lambda *args, **options: pytest.fail("made on the host"))

@@ -167,6 +167,6 @@ def test_an_adaptive_cloud_steps_to_the_end_and_then_rests():
     tokens = [token for _ in range(6) for token in frames(step(cloud))[0].tokens]
     assert tuple(tokens) == own(6)
     assert next_job(cloud) is None
-    assert cloud.next_look_s() is None
+    assert cloud.max_wait_s() is None
     cloud.receive(ALICE, draft(0, own(6)))
     assert next_job(cloud) is None

@@ -105,11 +105,11 @@ def test_an_error_of_the_socket_in_mid_forward_comes_out_and_no_session_fails(to
     def broken() -> None:
         raise OSError("the socket is gone")
 
-    take_in, one.take_in = one.take_in, broken
+    poll, one.poll = one.poll, broken
     with pytest.raises(OSError, match="the socket is gone"):
         one.step()
     assert one.replies == []
-    one.take_in = take_in
+    one.poll = poll
     stats = one.cloud.stats
     assert (stats.failed_jobs, stats.open_sessions, stats.tokens) == (0, 1, 0)
     [verdict] = [frame for frame in one.step() if isinstance(frame, Verdict)]

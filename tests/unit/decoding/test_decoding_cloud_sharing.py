@@ -191,7 +191,7 @@ def test_a_robot_beyond_its_rate_waits_and_the_others_do_not():
     cloud.receive(BOB, draft(2, (1,), digest=extend_digest(ROOT, text[:2])))
     assert {reply.peer for reply in step(cloud)} == {BOB}
     assert step(cloud) == []
-    assert cloud.next_look_s() == pytest.approx(1.0, abs=0.01)
+    assert cloud.max_wait_s() == pytest.approx(1.0, abs=0.01)
     cloud._clock.now_s += 1.01
     assert {reply.peer for reply in step(cloud)} == {ALICE}
 
@@ -340,7 +340,7 @@ def test_more_sessions_bring_a_robot_no_higher_rate():
     assert len(step(cloud)) == 3, "at once they may be overdrawn"
     cloud.receive(ALICE, replace(draft(4, (1,), digest=extend_digest(ROOT, own()[:4])), session=5))
     assert step(cloud) == []
-    assert cloud.next_look_s() == pytest.approx(2.0, abs=0.01), "12 tokens, of which 4 were there"
+    assert cloud.max_wait_s() == pytest.approx(2.0, abs=0.01), "12 tokens, of which 4 were there"
 
 
 def test_a_prompts_time_is_its_own(monkeypatch):

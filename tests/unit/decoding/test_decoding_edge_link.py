@@ -83,7 +83,7 @@ def test_a_busy_verifier_is_asked_again_after_a_while_and_not_at_once():
     assert machine.receive(Refused(5, 1, "busy", "all taken"), 1.0) == []
     assert isinstance(machine.text.busy_error, BusyError)
     assert machine.receive(PrefillAgain(5, 1), 1.1) == [], "an answer to drafts that were under way"
-    [again, *_] = machine.ask_again(3.0)
+    [again, *_] = machine.retry(3.0)
     assert isinstance(again, Send) and isinstance(again.frame, Open)
     machine.receive(Opened(5, 1, 0, ROOT, 0, (0,)), 3.1)
     assert machine.text.busy_error is None
@@ -99,12 +99,12 @@ def test_a_busy_verifier_leaves_the_draft_to_go_on_alone_where_that_is_the_polic
 
 
 def test_alone_only_where_the_policy_allows():
-    assert edge().go_alone(1.0) == []
+    assert edge().continue_alone(1.0) == []
     machine = edge(link_loss="draft_only", num_draft_tokens=2)
     draft(machine, 3)
-    assert machine.go_alone(1.0) == [Commit((3,), 0, (False,), None)]
+    assert machine.continue_alone(1.0) == [Commit((3,), 0, (False,), None)]
     assert grow(machine, (4,)) == [Commit((4,), 0, (False,), None)]
-    [opening] = machine.ask_again(2.0)
+    [opening] = machine.retry(2.0)
     assert opening.frame.tokens == (3, 4)
     assert machine.next_job().prefixes == ((3, 4),)
     assert grow(machine, (5,)) == []
@@ -116,7 +116,7 @@ def test_alone_it_commits_the_drafts_own_text_up_to_its_length(strategy):
     machine = edge(strategy=strategy, link_loss="draft_only", num_draft_tokens=2, max_new_tokens=5)
     prefill(machine)
     grow(machine, (3, 9))
-    actions = machine.go_alone(1.0)
+    actions = machine.continue_alone(1.0)
     while not machine.done:
         actions += grow(machine, (machine.tokens[-1] + 1, 9))
     assert [action.tokens for action in actions] == [(3,), (4,), (5,), (6,), (7,)]
@@ -126,7 +126,7 @@ def test_alone_it_commits_the_drafts_own_text_up_to_its_length(strategy):
 def test_a_verdict_that_contradicts_what_it_wrote_alone_is_overruled():
     machine = edge(link_loss="draft_only", num_draft_tokens=2)
     draft(machine, 3)
-    machine.go_alone(1.0)
+    machine.continue_alone(1.0)
     [opening] = machine.receive(verdict((8,), 0), 2.0)
     assert opening.frame.tokens == (3,) == machine.tokens
 
@@ -135,7 +135,7 @@ def test_what_it_wrote_alone_binds_the_text_to_no_target():
     machine = edge(link_loss="draft_only", num_draft_tokens=2)
     machine.receive(Opened(5, 1, 0, 7, 0, tuple(TOKENIZER.end_ids)), 0.0)
     draft(machine, 3)
-    machine.go_alone(1.0)
+    machine.continue_alone(1.0)
     [opening] = machine.receive(PrefillAgain(5, 1), 20.0)
     assert opening.frame.tokens == (3,) and opening.frame.model == ""
     machine.receive(Opened(5, 1, 1, 8, 0, tuple(TOKENIZER.end_ids)), 20.1)
@@ -147,8 +147,8 @@ def test_what_it_wrote_alone_binds_the_text_to_no_target():
 def test_a_late_verdict_on_drafts_that_it_wrote_alone_judges_none_of_those_after_them():
     machine = edge(link_loss="draft_only", num_draft_tokens=2)
     draft(machine, 3, 4)
-    machine.go_alone(1.0)
-    machine.ask_again(2.0)
+    machine.continue_alone(1.0)
+    machine.retry(2.0)
     grow(machine, (9,))
     commit = machine.receive(verdict((3, 4, 9), 0, drafted=2), 3.0)[0]
     assert (commit.tokens, commit.drafted, commit.is_accepted) == ((9,), 0, (False,))
@@ -169,9 +169,9 @@ def test_a_storm_of_prefill_again_opens_once():
 def test_after_silence_it_repeats_what_may_be_lost():
     machine = edge(num_draft_tokens=2)
     draft(machine, 3, 4)
-    assert [type(action.frame) for action in machine.ask_again(1.0)] == [Open, Draft]
+    assert [type(action.frame) for action in machine.retry(1.0)] == [Open, Draft]
     machine.receive(Opened(5, 1, 0, ROOT, 100, (0,)), 1.5)
-    assert machine.ask_again(2.0) == [Send(Resume(5, 1, 0, ROOT)), drafted((), 3, 4)]
+    assert machine.retry(2.0) == [Send(Resume(5, 1, 0, ROOT)), drafted((), 3, 4)]
 
 
 @pytest.mark.lengthy
@@ -192,7 +192,7 @@ def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
         if job is not None:
             choices = [Choices((19_000, 19_001)[: job.num_choices], row) for _ in job.prefixes]
             actions += machine.complete(job, choices, 0.0, 0.01)
-    actions += machine.ask_again(5.0)
+    actions += machine.retry(5.0)
     assert len(actions) >= 3
     for action in actions:
         assert decode_edge_frame(encode(action.frame)) == action.frame

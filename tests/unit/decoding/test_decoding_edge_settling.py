@@ -52,7 +52,7 @@ def test_an_unsettled_text_is_settled_and_the_cloud_told_until_it_answers():
     sent = machine.complete(machine.next_job(), [Choices((6,), one_hot(6))], 1.0, 0.01)
     assert sent == [Send(proposal((3,), 9, (5, 6)))]
     machine.receive(Opened(5, 1, 0, ROOT, 10, (0,)), 1.0)
-    asked, repeated = machine.ask_again(3.0)
+    asked, repeated = machine.retry(3.0)
     assert asked.frame == Resume(5, 1, 1, extend_digest(ROOT, (3,)))
     assert repeated == sent[0]
     machine.receive(verdict((3, 9, 5, 6, 7), 2, drafted=2), 4.0)
@@ -111,10 +111,10 @@ def test_a_token_settled_before_going_on_alone_is_no_longer_special():
     prefill(machine)
     machine.complete(machine.next_job(), [Choices((3,), one_hot(3))], 0.0, 0.01)
     machine.receive(unsettled((), 0, pack_target_row(one_hot(9))), 1.0)
-    machine.go_alone(2.0)
+    machine.continue_alone(2.0)
     machine.complete(machine.next_job(), [Choices((5,), one_hot(5))], 2.0, 0.01)
     assert machine.tokens == (9, 5)
-    assert [type(action.frame) for action in machine.ask_again(3.0)] == [Open]
+    assert [type(action.frame) for action in machine.retry(3.0)] == [Open]
     sent = machine.complete(machine.next_job(), [Choices((6,), one_hot(6))], 3.0, 0.01)
     assert sent == [Send(proposal((9, 5), None, (6,)))]
 

@@ -98,7 +98,7 @@ def test_nothing_counts_after_the_end_token():
     machine.receive(verdict((3, 0, 4), 0), 1.0)
     assert machine.tokens == (3, 0)
     assert machine.done
-    assert machine.ask_again(1.0) == [] == machine.cancel()
+    assert machine.retry(1.0) == [] == machine.cancel()
 
 
 def test_a_job_from_before_a_verdict_or_a_new_text_is_dropped():

@@ -166,7 +166,7 @@ NEWS, BUSY = Opened(1, 1, 0, 0, 5, (0,)), Refused(1, 1, "busy", "try later")
 def asked_at_s(patience: RetryTimer, until_s: float) -> list[float]:
     """Return the times at which it asks again, checked ten times a second."""
     times = [number / 10 for number in range(int(10 * until_s))]
-    return [time_s for time_s in times if patience.verdict(True, 1, time_s) == "ask again"]
+    return [time_s for time_s in times if patience.advice(True, 1, time_s) == "retry"]
 
 
 def test_the_wait_doubles_up_to_a_bound():
@@ -178,40 +178,40 @@ def test_the_wait_doubles_up_to_a_bound():
 def test_who_is_turned_away_asks_again_as_often_as_at_first():
     patience = RetryTimer(2.0, generation=1, now_s=0.0)
     asked_at_s(patience, 60.0)
-    patience.on_heard(BUSY, 60.0)
+    patience.on_frame(BUSY, 60.0)
     for turn in range(5):
         now_s = 60.0 + 2.5 * turn
-        assert patience.verdict(True, 1, now_s + 2.0) is None
-        assert patience.verdict(True, 1, now_s + 2.1) == "ask again"
-        patience.on_heard(BUSY, now_s + 2.5)
+        assert patience.advice(True, 1, now_s + 2.0) is None
+        assert patience.advice(True, 1, now_s + 2.1) == "retry"
+        patience.on_frame(BUSY, now_s + 2.5)
 
 
 def test_a_word_to_see_who_is_there_is_no_answer():
     patience = RetryTimer(2.0, generation=1, now_s=0.0)
-    patience.on_heard(Pong(1, 1, "toy", 32, 1, 1), 1.9)
-    assert patience.verdict(True, 1, 2.1) == "ask again"
+    patience.on_frame(Pong(1, 1, "toy", 32, 1, 1), 1.9)
+    assert patience.advice(True, 1, 2.1) == "retry"
 
 
 def test_patience():
     patience = RetryTimer(2.0, generation=1, now_s=0.0, link_grace_s=1.0)
-    assert patience.verdict(True, 1, 1.0) is None
-    assert patience.verdict(True, 2, 1.5) == "ask again"
-    assert patience.verdict(True, 2, 2.5) is None
-    patience.on_heard(NEWS, 3.0)
-    assert patience.verdict(True, 2, 5.0) is None
-    assert patience.verdict(True, 2, 5.1) == "ask again"
-    assert patience.verdict(True, 2, 9.1) is None, "the wait has doubled"
-    assert patience.verdict(True, 2, 9.2) == "ask again"
-    patience.on_heard(NEWS, 10.0)
-    assert patience.verdict(True, 2, 18.0) is None, "the answer may be to the first time it was asked"
-    patience.on_heard(NEWS, 18.0)
-    assert patience.verdict(True, 2, 22.0) is None
-    assert patience.verdict(True, 2, 22.1) == "ask again", "an answer that needed no repeat halves it"
-    assert patience.verdict(True, 3, 23.0) == "ask again", "a new connection"
-    assert patience.verdict(True, 3, 25.0) is None
-    assert patience.verdict(True, 3, 25.1) == "ask again"
-    assert patience.verdict(False, 3, 26.0) is None
-    assert patience.verdict(False, 3, 26.2) == "go alone"
+    assert patience.advice(True, 1, 1.0) is None
+    assert patience.advice(True, 2, 1.5) == "retry"
+    assert patience.advice(True, 2, 2.5) is None
+    patience.on_frame(NEWS, 3.0)
+    assert patience.advice(True, 2, 5.0) is None
+    assert patience.advice(True, 2, 5.1) == "retry"
+    assert patience.advice(True, 2, 9.1) is None, "the wait has doubled"
+    assert patience.advice(True, 2, 9.2) == "retry"
+    patience.on_frame(NEWS, 10.0)
+    assert patience.advice(True, 2, 18.0) is None, "the answer may be to the first time it was asked"
+    patience.on_frame(NEWS, 18.0)
+    assert patience.advice(True, 2, 22.0) is None
+    assert patience.advice(True, 2, 22.1) == "retry", "an answer that needed no repeat halves it"
+    assert patience.advice(True, 3, 23.0) == "retry", "a new connection"
+    assert patience.advice(True, 3, 25.0) is None
+    assert patience.advice(True, 3, 25.1) == "retry"
+    assert patience.advice(False, 3, 26.0) is None
+    assert patience.advice(False, 3, 26.2) == "continue alone"
 
 
 @pytest.mark.parametrize(

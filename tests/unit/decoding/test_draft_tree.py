@@ -223,7 +223,7 @@ def test_the_likely_nodes_are_those_of_all_in_the_same_order(steps, claims):
 def test_nodes_are_joined_by_all_that_lies_between_them_and_the_root(steps, chosen):
     tree, nodes = grown(steps)
     some = [nodes[index] for index in chosen if index < len(nodes)]
-    assert tree.joined(some) == {step for node in some for step in tree.path(node)}
+    assert tree.with_ancestors(some) == {step for node in some for step in tree.path(node)}
 
 
 def test_claims_that_contradict_one_another_share_what_is_certain():

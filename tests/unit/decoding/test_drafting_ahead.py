@@ -197,7 +197,7 @@ class Owner:
 
 def test_what_the_target_waits_for_comes_first():
     owner = Owner([job(1), job(2)])
-    owner.ahead.go_on()
+    owner.ahead.resume()
     waiting = owner.while_it_runs(lambda: owner.ahead.run_now([job(3)]))
     assert owner.worker.begun.acquire(timeout=10.0), "the batch was given up for another"
     owner.let_go(1)
@@ -207,7 +207,7 @@ def test_what_the_target_waits_for_comes_first():
 
 def test_what_runs_already_is_waited_for():
     owner = Owner([job(1), job(2)])
-    owner.ahead.go_on()
+    owner.ahead.resume()
     fewer = job(2)._replace(num_choices=1)
     waiting = owner.while_it_runs(lambda: owner.ahead.run_now([fewer]))
     owner.let_go(2)
@@ -241,7 +241,7 @@ def test_an_error_is_told_and_the_next_batch_is_drafted_all_the_same():
 
 def test_caches_of_sessions_that_are_gone_are_freed_once_nothing_runs():
     owner = Owner([job(1)])
-    owner.ahead.go_on()
+    owner.ahead.resume()
     assert owner.worker.begun.acquire(timeout=10.0)
     owner.ahead.keep_only([KEY])
     assert owner.worker.kept == []
@@ -254,10 +254,10 @@ def test_as_many_places_are_drafted_at_once_as_gain_by_it():
     cloud = CloudDrafting()
     for places in (1, 1, 4):
         cloud.on_drafted(0.01 * (1.0 + 0.1 * (places - 1)), 0.1, places)
-    assert cloud.num_places([]) == 0
-    assert cloud.num_places([0.9]) == 1
-    assert cloud.num_places([0.9, 0.5, 0.2, 0.01]) == 3
-    assert cloud.num_places([0.9, 0.01, 0.01, 0.01]) == 1
+    assert cloud.num_positions([]) == 0
+    assert cloud.num_positions([0.9]) == 1
+    assert cloud.num_positions([0.9, 0.5, 0.2, 0.01]) == 3
+    assert cloud.num_positions([0.9, 0.01, 0.01, 0.01]) == 1
 
 
 def test_the_next_draft_is_as_long_as_its_rows_and_the_time_allow():

@@ -22,40 +22,40 @@ steady = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def test_odds_begin_with_their_priors():
-    rates = CalibratedAcceptance(priors=(0.8, 0.5))
-    assert [rates.rate(rank) for rank in range(3)] == pytest.approx([0.8, 0.5, 0.0])
-    assert [rates.chance(rank, 0.9) for rank in range(3)] == pytest.approx([0.8, 0.2 * 0.5, 0.0])
+    acceptance = CalibratedAcceptance(priors=(0.8, 0.5))
+    assert [acceptance.rate(rank) for rank in range(3)] == pytest.approx([0.8, 0.5, 0.0])
+    assert [acceptance.chance(rank, 0.9) for rank in range(3)] == pytest.approx([0.8, 0.2 * 0.5, 0.0])
 
 
 @pytest.mark.parametrize(("outcome", "rates"), [(0, (1, 0.5)), (1, (0, 1)), (None, (0, 0))])
-def test_odds_learn_what_happens(outcome, rates):
+def test_acceptance_rates_follow_the_outcomes(outcome, rates):
     """A choice that was not reached, because an earlier one was right, learns nothing."""
-    rates = AcceptanceRates(priors=(0.8, 0.5))
+    acceptance = AcceptanceRates(priors=(0.8, 0.5))
     for _ in range(200):
-        rates.on_outcome(outcome)
-    assert [rates.rate(rank) for rank in range(2)] == pytest.approx(rates, abs=0.01)
+        acceptance.on_outcome(outcome)
+    assert [acceptance.rate(rank) for rank in range(2)] == pytest.approx(rates, abs=0.01)
 
 
-def steady_rates(*rates: float) -> SteadyAcceptance:
+def steady_acceptance(*rates: float) -> SteadyAcceptance:
     """Return an estimate after 100 tokens at each rate, evenly spread."""
-    rates = SteadyAcceptance()
+    acceptance = SteadyAcceptance()
     for rate in rates:
         for count in range(100):
-            rates.on_outcome(0 if int((count + 1) * rate) > int(count * rate) else None)
-    return rates
+            acceptance.on_outcome(0 if int((count + 1) * rate) > int(count * rate) else None)
+    return acceptance
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.8])
-def test_steady_odds_come_to_the_rate(rate):
-    assert steady_rates(rate, rate).rate() == pytest.approx(rate, abs=0.06)
+def test_the_steady_rate_converges(rate):
+    assert steady_acceptance(rate, rate).rate() == pytest.approx(rate, abs=0.06)
 
 
 @pytest.mark.parametrize(("before", "right"), [(0.8, False), (0.05, True)])
 def test_a_change_is_noticed_within_some_tokens(before, right):
-    rates = steady_rates(before)
+    acceptance = steady_acceptance(before)
     for _ in range(8):
-        rates.on_outcome(0 if right else None)
-    assert abs(rates.rate() - right) < 0.35
+        acceptance.on_outcome(0 if right else None)
+    assert abs(acceptance.rate() - right) < 0.35
 
 
 def test_a_deviation_is_that_of_late():
@@ -69,44 +69,44 @@ def test_a_deviation_is_that_of_late():
     assert deviation.value == pytest.approx(1.0, abs=0.05)
 
 
-def test_odds_that_begin_anew_hold_what_was_seen_last_and_never_more():
-    rates = steady_rates(0.9)
-    before = rates.rate()
-    rates.begin_anew()
-    assert rates.rate() <= before
+def test_a_restarted_rate_is_the_recent_one_and_never_higher():
+    acceptance = steady_acceptance(0.9)
+    before = acceptance.rate()
+    acceptance.begin_anew()
+    assert acceptance.rate() <= before
     for _ in range(4):
-        rates.on_outcome(None)
-    rates.begin_anew()
-    assert rates.rate() < 0.5
+        acceptance.on_outcome(None)
+    acceptance.begin_anew()
+    assert acceptance.rate() < 0.5
 
 
 def test_odds_of_a_mixture_are_its_shares():
-    rates = AcceptanceRates(priors=(0.5, 0.5))
+    acceptance = AcceptanceRates(priors=(0.5, 0.5))
     for _ in range(300):
         for outcome in (0, 0, 1, None):
-            rates.on_outcome(outcome)
-    assert rates.rate(0) == pytest.approx(0.5, abs=0.05)
-    assert rates.rate(1) == pytest.approx(0.5, abs=0.05)
+            acceptance.on_outcome(outcome)
+    assert acceptance.rate(0) == pytest.approx(0.5, abs=0.05)
+    assert acceptance.rate(1) == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_sure_draft_and_an_unsure_one_have_chances_of_their_own():
-    rates = CalibratedAcceptance()
+    acceptance = CalibratedAcceptance()
     for _ in range(200):
-        rates.on_verdict(0, confidence=0.99)
-        rates.on_verdict(1, confidence=0.3)
-    assert rates.chance(0, 0.97) == pytest.approx(1.0, abs=0.1)
-    assert rates.chance(0, 0.2) == pytest.approx(0.0, abs=0.1)
-    assert rates.chance(1, 0.2) > 0.8 > 0.1 > rates.chance(1, 0.97)
-    assert rates.chance(0, 0.7) == pytest.approx(rates.rate()), "never seen: as all drafts"
+        acceptance.on_verdict(0, confidence=0.99)
+        acceptance.on_verdict(1, confidence=0.3)
+    assert acceptance.chance(0, 0.97) == pytest.approx(1.0, abs=0.1)
+    assert acceptance.chance(0, 0.2) == pytest.approx(0.0, abs=0.1)
+    assert acceptance.chance(1, 0.2) > 0.8 > 0.1 > acceptance.chance(1, 0.97)
+    assert acceptance.chance(0, 0.7) == pytest.approx(acceptance.rate()), "never seen: as all drafts"
 
 
 @steady
 @given(st.lists(st.tuples(st.sampled_from([0, 1, 2, None]), st.floats(0.0, 1.0)), max_size=200))
 def test_chances_are_chances(outcomes):
-    rates = CalibratedAcceptance()
+    acceptance = CalibratedAcceptance()
     for outcome, confidence in outcomes:
-        rates.on_verdict(outcome, confidence)
-    chances = [rates.chance(rank, 0.9) for rank in range(4)]
+        acceptance.on_verdict(outcome, confidence)
+    chances = [acceptance.chance(rank, 0.9) for rank in range(4)]
     assert all(0.0 <= chance <= 1.0 for chance in chances)
     assert sum(chances) <= 1.0 + 1e-9
 

@@ -17,7 +17,7 @@ from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array, Chunk, ExitReader, Pause, Reading
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.cloud import scheduler
-from outrider.decoding.cloud.batch_selection import Candidate, worth_joining
+from outrider.decoding.cloud.batch_selection import Candidate, select_batch
 from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.execution.workers import OnHint
@@ -154,9 +154,9 @@ def test_who_is_ready_is_left_out_of_so_many_batches_and_a_lone_target_of_none(
 
     def noted(candidates: Sequence[Candidate], *others: Any) -> tuple[set[int], float]:
         seen.extend(candidates)
-        return worth_joining(candidates, *others)
+        return select_batch(candidates, *others)
 
-    monkeypatch.setattr(scheduler, "worth_joining", noted)
+    monkeypatch.setattr(scheduler, "select_batch", noted)
     run_loaded(strategy, 16, 1.0, most_left_out=most)
     assert max(one.left_out for one in seen) == (most if waits else 0)
     assert any(one.can_wait for one in seen) == waits

@@ -37,7 +37,7 @@ from outrider.decoding.drivers.hedged_link import HedgedLink
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.edge.hedging import AT_FIRST_S, AT_LEAST_S, ENOUGH, Directed, Hedge, Patience
+from outrider.decoding.edge.hedging import AT_LEAST_S, INITIAL_WAIT_S, MIN_WAITS, Directed, Hedge, Patience
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
@@ -92,7 +92,7 @@ def test_one_dead_verifier_costs_a_moment_and_no_token(strategy: str) -> None:
         decoded, _ = write(*worlds_, strategy)
         assert decoded[-1].token_ids == own_text(TARGET, request(max_new_tokens=40))
         alone, _ = write(QUIET, None, strategy)
-        assert max(waits(decoded)) < max(waits(alone)) + 2 * AT_FIRST_S
+        assert max(waits(decoded)) < max(waits(alone)) + 2 * INITIAL_WAIT_S
 
 
 def test_a_verifier_that_stands_by_reads_the_prompt_and_runs_nothing_else() -> None:
@@ -286,14 +286,14 @@ def test_the_leader_alone_is_asked_until_it_is_late() -> None:
     assert [type(frame) for number, frame in asked if number == 1][-2:] == [Open, StandBy]
     assert {number for number, _ in hedge.send(Draft(1, 1, 0, None, b"\x01\x05"), 0.1)} == {0}
     assert hedge.watch([True, True], [1, 1], 0.2) == []
-    late = hedge.watch([True, True], [1, 1], AT_FIRST_S)
+    late = hedge.watch([True, True], [1, 1], INITIAL_WAIT_S)
     assert {number for number, _ in late} == {1} and hedge.num_hedged == 1
     assert all(isinstance(frame, Draft) and frame.digest is not None for _, frame in late)
 
 
 def test_the_first_answer_counts_and_the_other_stands_by() -> None:
     hedge, _ = opened_hedge()
-    hedge.watch([True, True], [1, 1], AT_FIRST_S)
+    hedge.watch([True, True], [1, 1], INITIAL_WAIT_S)
     forward, send = hedge.receive(1, Verdict(1, 1, 0, ROOT, (5, 6), 0, 2, 0), 0.3)
     assert isinstance(forward, Verdict) and send == [(0, StandBy(1, 1))]
     forward, send = hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 3, 0), 0.31)
@@ -402,12 +402,12 @@ def test_a_scheme_that_draws_on_drafts_takes_no_second_verifier() -> None:
 
 def test_patience_follows_what_is_usual_and_not_the_few_that_are_late() -> None:
     patience = Patience()
-    assert patience.seconds(True) == patience.seconds(False) == AT_FIRST_S
-    for number in range(4 * ENOUGH):
+    assert patience.seconds(True) == patience.seconds(False) == INITIAL_WAIT_S
+    for number in range(4 * MIN_WAITS):
         patience.add(False, 5.0 if number % 5 == 0 else 0.04)
     assert 0.04 < patience.seconds(False) < 0.1
-    assert patience.seconds(True) == AT_FIRST_S
-    for _ in range(4 * ENOUGH):
+    assert patience.seconds(True) == INITIAL_WAIT_S
+    for _ in range(4 * MIN_WAITS):
         patience.add(False, 0.2)
         patience.add(True, 0.0)
     assert patience.seconds(False) > 0.2, "a slower link is not a late one"

@@ -24,19 +24,19 @@ def news(num_tokens: int, compute_s: float | None, drafted: int = 4, next_sent_s
 
 def test_what_may_go_up_is_earned_by_verified_tokens():
     one = EdgeEstimator(DecodingConfig(), 2.0)
-    assert one.affords > 0
-    assert one.least_worth == DEFAULT_TUNING.min_price
-    start = one.affords
+    assert one.affordable_tokens > 0
+    assert one.min_likelihood == DEFAULT_TUNING.min_price
+    start = one.affordable_tokens
     one.on_sent(30, 1.0)
     per_token = start / (DEFAULT_TUNING.reserve_bytes - DEFAULT_TUNING.frame_bytes)
-    assert one.affords == pytest.approx(start - (30 + DEFAULT_TUNING.frame_bytes) * per_token)
+    assert one.affordable_tokens == pytest.approx(start - (30 + DEFAULT_TUNING.frame_bytes) * per_token)
     one.on_sent(200, 1.0)
-    assert one.affords < 0
-    assert one.least_worth == DEFAULT_TUNING.full_price, "nothing but what is nearly certain"
-    before = one.affords
+    assert one.affordable_tokens < 0
+    assert one.min_likelihood == DEFAULT_TUNING.full_price, "nothing but what is nearly certain"
+    before = one.affordable_tokens
     one.on_verdict(2.0, news(5, 0.1))
-    assert one.affords == pytest.approx(before + 5 * DEFAULT_TUNING.bytes_up_per_token * per_token)
-    assert EdgeEstimator(DecodingConfig(), 3.0).affords < start, "larger ids, fewer tokens"
+    assert one.affordable_tokens == pytest.approx(before + 5 * DEFAULT_TUNING.bytes_up_per_token * per_token)
+    assert EdgeEstimator(DecodingConfig(), 3.0).affordable_tokens < start, "larger ids, fewer tokens"
 
 
 def test_where_robots_take_turns_what_goes_up_costs_nothing():
@@ -44,28 +44,28 @@ def test_where_robots_take_turns_what_goes_up_costs_nothing():
     for number in range(20):
         one.on_verdict(number * 0.3, news(1, 0.1, next_sent_s=number * 0.3 - 0.01))
     assert one.waits_for_others
-    before = one.affords
+    before = one.affordable_tokens
     one.on_sent(1000, 7.0)
-    assert one.affords == before
+    assert one.affordable_tokens == before
 
 
 def test_before_any_verification_a_whole_chunk_is_awaited():
     one = EdgeEstimator(DecodingConfig(num_draft_tokens=4), 2.0)
-    assert [one.is_time(length, 1.0) for length in (1, 3, 4, 5)] == [False, False, True, True]
+    assert [one.should_send(length, 1.0) for length in (1, 3, 4, 5)] == [False, False, True, True]
 
 
 def test_a_busy_cloud_is_worth_waiting_for():
     one = outlook()
     one.on_sent(20, 0.0)
     # It arrives after 0.1 s and takes 0.1 s: a draft sent before 0.1 s would have to wait there.
-    assert not one.is_time(8, 0.05)
-    assert not one.is_time(1, 0.05)
-    assert one.is_time(8, 0.1)
+    assert not one.should_send(8, 0.05)
+    assert not one.should_send(1, 0.05)
+    assert one.should_send(8, 0.1)
 
 
 def test_an_idle_cloud_is_sent_what_another_token_would_not_make_up_for():
     one = outlook()
-    times = [one.is_time(length, 0.0) for length in range(1, 12)]
+    times = [one.should_send(length, 0.0) for length in range(1, 12)]
     assert times == sorted(times), "once it is time, more tokens do not change that"
     assert times[-1]
 
@@ -75,8 +75,8 @@ def test_where_drafts_are_right_longer_chunks_are_worth_their_time():
     for _ in range(100):
         right.acceptance.on_outcome(0)
         wrong.acceptance.on_outcome(None)
-    assert wrong.is_time(1, 0.0)
-    assert not right.is_time(4, 0.0)
+    assert wrong.should_send(1, 0.0)
+    assert not right.should_send(4, 0.0)
 
 
 def test_a_draft_that_already_lies_there_keeps_the_cloud_busy():
@@ -84,9 +84,9 @@ def test_a_draft_that_already_lies_there_keeps_the_cloud_busy():
     idle.on_verdict(10.0, news(3, 0.1))
     busy.on_verdict(10.0, news(3, 0.1, next_sent_s=9.95))
     # Sent at 9.95 s, it arrives at 10.05 s and is verified until 10.15 s; a draft sent at 10.05 s is in time.
-    assert idle.is_time(8, 10.0)
-    assert not busy.is_time(8, 10.0)
-    assert busy.is_time(8, 10.05)
+    assert idle.should_send(8, 10.0)
+    assert not busy.should_send(8, 10.0)
+    assert busy.should_send(8, 10.05)
 
 
 def test_a_verdict_without_a_forward_teaches_no_time():
@@ -101,19 +101,19 @@ def test_a_verdict_without_a_forward_teaches_no_time():
 
 def test_a_chunk_is_useful_from_where_it_beats_a_step():
     one = outlook("outrider", verify_s=0.1)
-    assert one.least_useful == 1, "nothing is known of steps yet"
+    assert one.min_useful_tokens == 1, "nothing is known of steps yet"
     for step_s, least in ((0.1, 1), (0.055, 2), (0.01, 4)):
         for _ in range(50):
             one.on_verdict(1.0, news(1, step_s, drafted=0))
-        assert one.least_useful == least
+        assert one.min_useful_tokens == least
 
 
 def test_a_cloud_that_has_just_opened_is_free():
     one = outlook()
     one.on_sent(20, 100.0)
-    assert not one.is_time(8, 100.0)
+    assert not one.should_send(8, 100.0)
     one.on_opened(100.0)
-    assert one.is_time(8, 100.0)
+    assert one.should_send(8, 100.0)
 
 
 class Robot:

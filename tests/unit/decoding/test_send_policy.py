@@ -73,9 +73,11 @@ def test_all_that_is_unsent_and_likely_enough_is_sent_once_a_branch_is_of_use(st
         nodes = list(tree)
         node = tree.add(nodes[index % len(nodes)], token, chance, "draft" if own else "guess")
         node.sent_s = 1.0 if token == 0 else None
-    likely = [node for node in list(tree)[1:] if node.likelihood >= policy.estimates.least_worth]
+    likely = [node for node in list(tree)[1:] if node.likelihood >= policy.estimates.min_likelihood]
     wanted = [node for node in likely if node.sent_s is None]
-    lengths = {node.turn: [other.length for other in wanted if other.turn == node.turn] for node in wanted}
+    lengths = {
+        node.branch: [other.length for other in wanted if other.turn == node.branch] for node in wanted
+    }
     is_useful = any(max(some) > min(some) for some in lengths.values())
     found = sent(policy, tree)
     assert len(set(found)) == len(found)
@@ -86,7 +88,7 @@ def test_second_choices_that_nothing_follows_go_along_but_are_no_reason_to_send(
     tree, policy = DraftTree(5, 77, random.Random(1)), policy_of(num_draft_tokens=2)
     tip = tree.add(tree.root, 1, 0.9, "draft")
     guess = tree.add(tip, 7, 0.3, "guess")
-    unlikely = tree.add(tip, 8, policy.estimates.least_worth / 2, "guess")
+    unlikely = tree.add(tip, 8, policy.estimates.min_likelihood / 2, "guess")
     assert sent(policy, tree) == []
     tree.add(tip, 2, 0.9, "draft")
     due = sent(policy, tree)

@@ -45,10 +45,10 @@ def test_drafts_that_became_right_are_noticed_while_stepping():
     policy = pace(0, verify_s=0.06)
     assert policy.num_worth_verifying(4) == 0
     for _ in range(200):
-        policy.on_stepped_beside(True)
+        policy.on_step_despite_draft(True)
     assert policy.num_worth_verifying(4) == 4
     for _ in range(200):
-        policy.on_stepped_beside(False)
+        policy.on_step_despite_draft(False)
     assert policy.num_worth_verifying(4) == 0
 
 

@@ -28,7 +28,7 @@ def test_it_reads_the_prompt_and_writes_nothing() -> None:
     cloud.receive(ALICE, STAND_BY)
     [reply] = step(cloud)
     assert isinstance(reply.frame, Opened)
-    assert next_job(cloud) is None and cloud.next_look_s() is None
+    assert next_job(cloud) is None and cloud.max_wait_s() is None
 
 
 def test_a_draft_a_resume_and_an_open_each_end_it() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from outrider.core.errors import ConfigError
-from outrider.decoding.fakes.synthetic import Place, SyntheticModel, certain_rows, mixed_bits
+from outrider.decoding.fakes.synthetic import SyntheticModel, TextEnd, certain_rows, mixed_bits
 from outrider.decoding.fakes.synthetic_fit import NUM_CHOICES
 
 _CHOICE, _AGREE, _OTHER = range(100, 103)
@@ -52,9 +52,9 @@ def certain_pair(target: AcceptanceTarget, seed: int) -> tuple[SyntheticModel, S
     return device, cloud
 
 
-def _choice(seed: int, agreement: float, place: Place) -> int:
+def _choice(seed: int, agreement: float, end: TextEnd) -> int:
     """Return the cloud's choice after a text, or another one where the two disagree."""
-    digest = place.digest
+    digest = end.digest
     choice = mixed_bits(seed, digest, _CHOICE) % NUM_CHOICES
     if mixed_bits(seed, digest, _AGREE) / 2.0**64 >= agreement:
         choice += 1 + mixed_bits(seed, digest, _OTHER) % (NUM_CHOICES - 1)

@@ -18,8 +18,8 @@ more tokens cost little time.
 """
 _QUEUES: dict[HintOrder, Callable[[Node], float]] = {
     "confidence": lambda node: -node.likelihood,
-    "fifo": lambda node: float(node.turn),
-    "random": lambda node: node.lot,
+    "fifo": lambda node: float(node.branch),
+    "random": lambda node: node.random_key,
 }
 
 

@@ -103,7 +103,7 @@ class VerifierService(FrameService):
         self._ahead: DraftAhead | None = None
         if isinstance(self._drafter, CloudDraftWorker) and draft_apart:
             self._ahead = DraftAhead(self._drafter, self._lock, self._next_ahead, self.finish_drafts, clock)
-        self._take_in: Callable[[], None] = lambda: None
+        self._poll: Callable[[], None] = lambda: None
         self._running = False
         self._stats = ServiceStats()
         self._prefill_s: dict[SessionKey, tuple[int, float]] = {}
@@ -130,10 +130,10 @@ class VerifierService(FrameService):
         with self._lock:
             return self._scheduler.draft_ahead(running)
 
-    def next_look_s(self) -> float | None:
+    def max_wait_s(self) -> float | None:
         now_s = self._clock()
         with self._lock:
-            at_s = self._scheduler.next_look_s(now_s)
+            at_s = self._scheduler.next_ready_s(now_s)
         return None if at_s is None else max(0.0, at_s - now_s)
 
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
@@ -261,9 +261,9 @@ class VerifierService(FrameService):
             if isinstance(frame, (Verdict, Unsettled)):
                 self._stats.tokens += len(frame.tokens) + isinstance(frame, Unsettled)
 
-    def listen(self, take_in: Callable[[], None]) -> None:
-        """Call `take_in` at the exits of a job that runs alone."""
-        self._take_in = take_in
+    def set_poll(self, poll: Callable[[], None]) -> None:
+        """Call `poll` at the exits of a job that runs alone."""
+        self._poll = poll
 
     def step(self, send: Callable[[Reply], None]) -> bool:
         """Run one batch, sending hints as its exits predict. Return False if there is none."""
@@ -280,12 +280,12 @@ class VerifierService(FrameService):
 
         def on_hint(job: Verify, hint: ExitHint) -> bool:
             if len(jobs) == 1:  # larger batches are never aborted
-                self._take_in()
+                self._poll()
             send_all(send, self.hint(job, hint))
-            self._draft_beside(jobs)
+            self._resume_drafting(jobs)
             return self.should_abort(job)
 
-        self._draft_beside(jobs)
+        self._resume_drafting(jobs)
         try:
             results = self.run(jobs, on_hint)
         except Exception:
@@ -296,11 +296,11 @@ class VerifierService(FrameService):
         send_all(send, self.finish(jobs, results, self._clock() - started_s))
         return True
 
-    def _draft_beside(self, jobs: Sequence[CloudJob]) -> None:
+    def _resume_drafting(self, jobs: Sequence[CloudJob]) -> None:
         """Let a draft model on its own device draft on while a job of the target runs alone."""
         if self._ahead is not None and len(jobs) == 1:
             self._target_job = jobs[0]
-            self._ahead.go_on()
+            self._ahead.resume()
 
     def evict_idle(self) -> None:
         with self._lock:

@@ -70,28 +70,28 @@ class EdgeEstimator:
         if self._free_s <= arrival_s:
             self._free_s = arrival_s + self.verify.value
 
-    def on_verdict(self, now_s: float, news: VerdictObservation) -> None:
+    def on_verdict(self, now_s: float, verdict: VerdictObservation) -> None:
         """Record a verdict."""
-        self._byte_budget.earn(news.num_tokens)
-        self._speed.on_commit(news.num_tokens, now_s)
-        if news.compute_s:
-            (self.verify if news.drafted else self.step).add(news.compute_s)
-            self._learn_wait(now_s, news)
+        self._byte_budget.earn(verdict.num_tokens)
+        self._speed.on_commit(verdict.num_tokens, now_s)
+        if verdict.compute_s:
+            (self.verify if verdict.drafted else self.step).add(verdict.compute_s)
+            self._learn_wait(now_s, verdict)
         one_way_s = self.round_trip.value / 2.0
         self._free_s = now_s - one_way_s
-        there = news.next_sent_s is not None and news.next_sent_s + one_way_s <= self._free_s
-        self._waits_since_s = now_s if there else None
-        if news.next_sent_s is not None:
-            self._free_s = max(self._free_s, news.next_sent_s + one_way_s) + self.verify.value
+        arrived = verdict.next_sent_s is not None and verdict.next_sent_s + one_way_s <= self._free_s
+        self._waits_since_s = now_s if arrived else None
+        if verdict.next_sent_s is not None:
+            self._free_s = max(self._free_s, verdict.next_sent_s + one_way_s) + self.verify.value
 
-    def _learn_wait(self, now_s: float, news: VerdictObservation) -> None:
+    def _learn_wait(self, now_s: float, verdict: VerdictObservation) -> None:
         """Learn how long a draft that had arrived in time waited for its own forward.
 
         The time of aborted forwards of the same text, counted in `passes`, is no wait. A verdict without
         drafted tokens is ignored: it is a step, taken because the draft came late.
         """
-        if self._waits_since_s is not None and news.drafted and news.compute_s:
-            own_s, passed_s = news.passes * news.compute_s, now_s - self._waits_since_s
+        if self._waits_since_s is not None and verdict.drafted and verdict.compute_s:
+            own_s, passed_s = verdict.passes * verdict.compute_s, now_s - self._waits_since_s
             self._at_once.add(passed_s <= self._tuning.turn_wait * own_s, 1.0)
             self._waited_s.add(passed_s - own_s)
 
@@ -104,7 +104,7 @@ class EdgeEstimator:
         return self._at_once.value < 0.5 and self._waited_s.value > chunk_s
 
     @property
-    def affords(self) -> float:
+    def affordable_tokens(self) -> float:
         """How many more tokens may be sent now within the byte budget; infinite if that is switched off."""
         tuning = self._tuning
         if not tuning.byte_budget:
@@ -113,12 +113,12 @@ class EdgeEstimator:
         return num_bytes / (self._token_bytes + tuning.run_bytes_per_token)
 
     @property
-    def least_worth(self) -> float:
+    def min_likelihood(self) -> float:
         """The least likelihood of a draft that is worth sending before the verdict."""
         return self._byte_budget.price
 
     @property
-    def least_useful(self) -> int:
+    def min_useful_tokens(self) -> int:
         """The fewest draft tokens that are worth more to verify than a step."""
         if not (self.verify.known and self.step.known):
             return 1
@@ -127,7 +127,7 @@ class EdgeEstimator:
         gain_of_step = self.verify.value / self.step.value
         return next((n for n in lengths if expected_tokens(rate, n) > gain_of_step), lengths[-1])
 
-    def is_time(self, num_tokens: int, now_s: float) -> bool:
+    def should_send(self, num_tokens: int, now_s: float) -> bool:
         """Return whether to send a draft of `num_tokens` now, rather than wait for one more token."""
         if not self.verify.known:
             return num_tokens >= self._config.num_draft_tokens

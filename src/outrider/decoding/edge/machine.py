@@ -137,9 +137,9 @@ class EdgeMachine:
             return self._fail(error_of(frame))
         self.text.busy_error = error_of(frame)
         self.text.opened = False
-        return self.go_alone(now_s)
+        return self.continue_alone(now_s)
 
-    def ask_again(self, now_s: float) -> list[EdgeAction]:
+    def retry(self, now_s: float) -> list[EdgeAction]:
         """Repeat what may be lost: the link came up or was silent for too long. Harmless at any time."""
         if self.text.done:
             return []
@@ -150,8 +150,8 @@ class EdgeMachine:
         ask = [Send(self._frames.resume(self.text))] if self.text.opened else self._reopen(now_s)
         return [*ask, *self._send_drafts(now_s)]
 
-    def go_alone(self, now_s: float) -> list[EdgeAction]:
-        """Continue without the target until `ask_again`, if the policy for a lost link is `draft_only`."""
+    def continue_alone(self, now_s: float) -> list[EdgeAction]:
+        """Continue without the target until `retry`, if the policy for a lost link is `draft_only`."""
         if self.text.done or self.text.alone or self._config.link_loss != "draft_only":
             return []
         self.text.alone = True
@@ -194,7 +194,7 @@ class EdgeMachine:
             frame = self._frames.proposal(self.text, self._tree, nodes)
         num_bytes = len(frame.runs) if isinstance(frame, Draft) else len(frame.evidence)
         self._policy.estimates.on_sent(num_bytes, now_s)
-        for step in self._tree.joined(nodes):
+        for step in self._tree.with_ancestors(nodes):
             if step.sent_s is None and step.length > frame.base:
                 step.sent_s = now_s
         return frame
@@ -220,14 +220,14 @@ class EdgeMachine:
         if self.text.opened:
             self.text.passes_before = self.text.target_passes
         self.text.opened = False
-        return self.ask_again(now_s)
+        return self.retry(now_s)
 
     def _contradict(self, now_s: float) -> list[EdgeAction]:
         """Handle a cloud that holds another text: send it this one, unless that happened just now."""
         if self._just_opened(now_s):
             return []
         self.text.opened = False
-        return self.ask_again(now_s)
+        return self.retry(now_s)
 
     def _just_opened(self, now_s: float) -> bool:
         return now_s - self.text.opened_s < self._config.silence_s / 4.0
@@ -326,8 +326,8 @@ class EdgeMachine:
         ahead = [node.sent_s for node in self._tree.root.children.values() if node.sent_s is not None]
         timed = compute_s if len(text.committed) > len(new) else None
         passes, next_sent_s = text.target_passes - before, min(ahead, default=None)
-        news = VerdictObservation(len(new), verdict.drafted, timed, next_sent_s, passes)
-        self._policy.estimates.on_verdict(now_s, news)
+        observation = VerdictObservation(len(new), verdict.drafted, timed, next_sent_s, passes)
+        self._policy.estimates.on_verdict(now_s, observation)
 
     @property
     def _is_complete(self) -> bool:

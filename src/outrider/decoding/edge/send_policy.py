@@ -55,7 +55,7 @@ class Stream(SendPolicy):
         if not path and not can_extend:
             return None if has_sent else []
         is_due = not can_extend or len(unsent) >= self._num_draft_tokens
-        if unsent and (is_due or self.estimates.is_time(len(unsent), now_s)):
+        if unsent and (is_due or self.estimates.should_send(len(unsent), now_s)):
             return unsent[:MAX_CHUNK_TOKENS]
         return None
 
@@ -76,7 +76,7 @@ class SendAhead(SendPolicy):
         if not self._hold_a_useful_branch(unsent):
             return None
         unsent.sort(key=lambda node: -node.likelihood)
-        affordable = int(min(max(0.0, self.estimates.affords), len(unsent)))
+        affordable = int(min(max(0.0, self.estimates.affordable_tokens), len(unsent)))
         return _fitting(tree, unsent[:affordable]) or None
 
     def _hold_a_useful_branch(self, nodes: Sequence[Node]) -> bool:
@@ -85,13 +85,13 @@ class SendAhead(SendPolicy):
         """
         lengths: dict[int, list[int]] = {}
         for node in nodes:
-            lengths.setdefault(node.turn, []).append(node.length)
-        longest = max((max(some) - min(some) for some in lengths.values()), default=0)
-        return longest > 0 and longest >= self.estimates.least_useful
+            lengths.setdefault(node.branch, []).append(node.length)
+        longest = max((max(group) - min(group) for group in lengths.values()), default=0)
+        return longest > 0 and longest >= self.estimates.min_useful_tokens
 
     def _unsent(self, tree: DraftTree) -> list[Node]:
         """Return the unsent nodes that are worth their bytes."""
-        likely: Sequence[Node] = tree.likely(self.estimates.least_worth)
+        likely: Sequence[Node] = tree.likely(self.estimates.min_likelihood)
         return [node for node in likely if node.sent_s is None and node is not tree.root]
 
     def _next_chunk(self, drafts: TreeExpander) -> list[Node] | None:
@@ -119,7 +119,7 @@ def send_policy_of(config: DecodingConfig, estimates: EdgeEstimator) -> SendPoli
 
 def _fitting(tree: DraftTree, nodes: list[Node]) -> list[Node]:
     """Return as many of the first nodes as one frame holds with the nodes that connect them."""
-    while len(tree.joined(nodes)) > SURELY_FIT:
+    while len(tree.with_ancestors(nodes)) > SURELY_FIT:
         if len(pack_runs(branches_to(tree, nodes)[1])) <= MAX_RUNS_BYTES:
             break
         nodes = nodes[: len(nodes) // 2]

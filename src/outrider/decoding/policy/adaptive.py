@@ -115,12 +115,12 @@ class AdaptivePolicy(FixedPolicy):
         most = estimates.tuning.ahead_places
         self._exits_used = self._exits_used or bool(self._exit_outcomes)
         ends = view.open_ends(running, self._exit_outcomes, beyond, most, estimates.chance_of)
-        places = estimates.cloud.num_places([chance for _, chance in ends])
-        return tuple(path for path, _ in ends[:places])
+        positions = estimates.cloud.num_positions([chance for _, chance in ends])
+        return tuple(path for path, _ in ends[:positions])
 
-    def on_drafted(self, able: bool, seconds: float, places: int) -> None:
+    def on_drafted(self, able: bool, seconds: float, num_positions: int) -> None:
         if able:
-            self.estimates.on_cloud_drafted(seconds, places)
+            self.estimates.on_cloud_drafted(seconds, num_positions)
         else:
             self._cloud_drafts = False
 

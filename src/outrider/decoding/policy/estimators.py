@@ -70,9 +70,9 @@ class CalibratedAcceptance(AcceptanceRates):
 
     def with_memory(self, memory: float) -> CalibratedAcceptance:
         """Return a copy of these rates that uses another memory from now on."""
-        other = copy.deepcopy(self)
-        other.memory = memory
-        return other
+        copied = copy.deepcopy(self)
+        copied.memory = memory
+        return copied
 
     def on_verdict(self, rank: int | None, confidence: float) -> None:
         """Record an outcome as `on_outcome` does, for a draft with this confidence in its first choice."""
@@ -254,7 +254,7 @@ class BatchTime:
         share = (sessions - low) / (high - low) if low < sessions < high else float(sessions >= high)
         return self._means[low].value + share * (self._means[high].value - self._means[low].value)
 
-    def unseen_beside(self, sessions: int) -> int:
+    def untimed_neighbour(self, sessions: int) -> int:
         """Return an untimed size that may have more throughput in sessions per second than `sessions` has.
 
         That is the middle between the next smaller timed size and `sessions`, else the middle between

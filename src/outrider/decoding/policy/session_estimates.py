@@ -87,8 +87,8 @@ class SessionEstimates:
     def times(self) -> ForwardTimes:
         """Forward times in the current mode (exits read or not); in the other mode if this one has none."""
         both = self._times, self._times_unread
-        now, other = both if self.exit_gate.reads else both[::-1]
-        return now if now.any_known else other
+        current, other = both if self.exit_gate.reads else both[::-1]
+        return current if current.any_known else other
 
     def begin_text(self) -> None:
         """Begin another text."""
@@ -108,7 +108,7 @@ class SessionEstimates:
             self.on_verified(len(job.draft), outcome.compute_s, job.hints)
             self._learn_from_draft(job, new, known)
         if not job.draft and outcome.offered is not None and new:
-            self.on_stepped_beside(outcome.offered == new[0])
+            self.on_step_despite_draft(outcome.offered == new[0])
         self._learn_help(outcome)
         self.on_committed(outcome.num_committed, outcome.now_s)
         gated = exits_read if job.needs_forward else None
@@ -145,10 +145,10 @@ class SessionEstimates:
 
     def on_verified(self, num_drafted: int, compute_s: float, exits_read: bool = False) -> None:
         """Record the time of a forward over a draft, or of a step if `num_drafted` is 0."""
-        one, other = self._times, self._times_unread
-        times, others = (one, other) if exits_read else (other, one)
+        both = self._times, self._times_unread
+        times, other_times = both if exits_read else both[::-1]
         if times.on_forward(num_drafted, compute_s):
-            others.forget()
+            other_times.forget()
 
     def _exit_times(self, num_drafted: int) -> ExitTimes | None:
         """Return what reading exits costs in a verification of `num_drafted` tokens; None if unknown."""
@@ -164,7 +164,7 @@ class SessionEstimates:
         if rejected:
             self._acceptance.on_outcome(None)
 
-    def on_stepped_beside(self, agreed: bool) -> None:
+    def on_step_despite_draft(self, agreed: bool) -> None:
         """Record a step taken despite a draft: whether the target wrote the draft's first token."""
         self._acceptance.on_outcome(0 if agreed else None)
 
@@ -240,9 +240,9 @@ class SessionEstimates:
         second = self.tuning.acceptance_priors[1]
         return (1.0 - first) * second * (1.0 - second) ** (rank - 1)
 
-    def on_cloud_drafted(self, seconds: float, places: int) -> None:
-        """Record the time of one batch of the cloud's draft: one token at each of `places` positions."""
-        self.cloud.on_drafted(seconds, self.times.draft_s(0), places)
+    def on_cloud_drafted(self, seconds: float, num_positions: int) -> None:
+        """Record the time of one batch of the cloud's draft: one token at each of `num_positions`."""
+        self.cloud.on_drafted(seconds, self.times.draft_s(0), num_positions)
 
     def probe_due(self, num_ready: int) -> bool:
         """Whether the cloud should draft a token behind `num_ready` ones only to test whether it is right."""

@@ -130,7 +130,7 @@ def test_alone_the_edge_goes_by_the_model_and_not_by_what_was_retrieved():
         judged(machine, *TEXT, 0, epoch=epoch)
     begin(machine)
     machine.complete(machine.next_job(), (), 0.0, 0.01)
-    assert machine.go_alone(1.0) == []
+    assert machine.continue_alone(1.0) == []
     assert machine.next_job().prefixes == ((),)
     assert machine.complete(machine.next_job(), [Choices((25,))], 1.0, 0.01) == [
         Commit((25,), 0, (False,), None)
