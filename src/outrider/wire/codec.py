@@ -33,8 +33,8 @@ from outrider.core.varints import read_varints, skip_varints, write_varints
 
 
 class Kind(NamedTuple):
-    """Frames of one type, with or without a digest,
-    and with `num_numbers` numbers before the runs or tokens.
+    """A short form of one type of frame, with or without a digest. `num_numbers`: numbers before the runs or
+    tokens.
     """
 
     frame: type[Draft | Hint | Verdict]
@@ -47,10 +47,9 @@ KINDS = (
     Kind(Draft, False, 3),
     Kind(Draft, True, 3),
     Kind(Hint, False, 5),
-    Kind(Verdict, True, 6),
-    Kind(Verdict, True, 7),  # one more for each number in `kept`
-    Kind(Verdict, True, 8),
+    *[Kind(Verdict, True, 6 + num_kept) for num_kept in range(3)],
 )
+"""By the index in a frame's first byte. That of a Verdict depends on how many numbers `kept` has."""
 IS_COMPACT, VERSION_BITS = 0x80, 0x0F
 _KIND_SHIFT, _KIND_BITS = 4, 0x07
 _FIRST_BYTES = [

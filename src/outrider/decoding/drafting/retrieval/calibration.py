@@ -45,7 +45,7 @@ class Rival(NamedTuple):
     guess: float
 
 
-class Turn(NamedTuple):
+class Substitute(NamedTuple):
     """The model's choice where the context holds another token, its chance, and the index to continue at."""
 
     token: int
@@ -79,7 +79,7 @@ class Calibration:
         for index in range(end - len(tokens), end):
             self._latest[tokens[index - end]] = index
 
-    def turn(self, at: int, ahead: Sequence[int]) -> Turn | None:
+    def substitute(self, at: int, ahead: Sequence[int]) -> Substitute | None:
         """Return the model's choice to write in place of ahead[0], or None to follow the context.
 
         `at`: the index of ahead[0]. `ahead`: the context from there on, WINDOW tokens at most.
@@ -89,7 +89,7 @@ class Calibration:
             return None
         token, key = disagreement
         context, choice = self._rates(key)
-        return Turn(token, choice, at + (self.skip(token, ahead) or 1)) if choice > context else None
+        return Substitute(token, choice, at + (self.skip(token, ahead) or 1)) if choice > context else None
 
     def rivals(self, at: int, context: int) -> list[Rival]:
         """Return the tokens that the model may write in place of the context's token at an index."""
@@ -147,8 +147,7 @@ class Calibration:
         if token in ahead[1:]:
             return ahead.index(token, 1) + 1
         expected, _ = self._after.get(self._latest.get(token, -1), ((), ()))
-        places = [place for place in range(1, len(ahead)) if ahead[place] in expected]
-        return places[0] if places else None
+        return next((skipped for skipped in range(1, len(ahead)) if ahead[skipped] in expected), None)
 
 
 def _rivals(ids: Sequence[int], probs: Sequence[float]) -> Iterator[Rival]:
