@@ -170,7 +170,7 @@ def test_no_verifier_is_a_link_error_at_the_deadline(endpoint):
 
 
 @pytest.mark.parametrize("strategy", ["ar", "sd"])
-def test_a_killed_verifier_that_comes_back_continues_the_same_text(endpoint, strategy):
+def test_a_restarted_verifier_continues_the_same_text(endpoint, strategy):
     processes = [start_process(endpoint)]
     told: list[int] = []
 
@@ -196,7 +196,7 @@ def test_a_killed_verifier_that_comes_back_continues_the_same_text(endpoint, str
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_verifier_that_comes_back_with_another_target_does_not_go_on_with_the_text(endpoint, strategy):
+def test_a_verifier_restarted_with_another_target_does_not_continue_the_text(endpoint, strategy):
     another, asked = ToyModel(ToySettings(seed=SEED + 1, eos_bias=-9.0)), request(max_new_tokens=60)
     with ExitStack() as running:
         running.enter_context(verifier(endpoint))
@@ -212,7 +212,7 @@ def test_a_verifier_that_comes_back_with_another_target_does_not_go_on_with_the_
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
-def test_where_one_of_two_verifiers_ends_the_other_goes_on_with_the_text(endpoint, tmp_path, end):
+def test_if_one_of_two_verifiers_ends_the_other_continues_the_text(endpoint, tmp_path, end):
     second = f"ipc://{tmp_path}/second"
     processes = [start_process(endpoint), start_process(second)]
     told: list[int] = []
@@ -320,7 +320,7 @@ def test_garbage_harms_nobody_and_is_answered(endpoint):
         context.destroy(linger=0)
 
 
-def test_keys_let_known_robots_in(endpoint, tmp_path):
+def test_robots_with_known_keys_are_admitted(endpoint, tmp_path):
     server_key, robot_key = create_keys(tmp_path)
     with verifier(endpoint, key_file=server_key):
         with connected(endpoint, key_file=robot_key) as decoder:
@@ -346,7 +346,7 @@ def _need_ipv6() -> None:
 
 
 @pytest.mark.parametrize("theirs, ours", [("first", "second"), ("first", None), (None, "first")])
-def test_other_keys_are_named_and_heeded_once_they_are_right(endpoint, tmp_path, theirs, ours):
+def test_wrong_keys_are_reported_and_right_keys_are_used_at_once(endpoint, tmp_path, theirs, ours):
     keys = {name: create_keys(tmp_path / name) for name in ("first", "second")} | {None: (None, None)}
     (wrong_key, _), (right_key, robot_key) = keys[theirs], keys[ours]
     with connected(endpoint, key_file=robot_key) as decoder:
@@ -364,7 +364,7 @@ class _OtherProtocol(socketserver.BaseRequestHandler):
         self.request.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
 
 
-def test_what_is_no_verifier_is_named_until_it_has_gone(endpoint):
+def test_a_server_that_is_no_verifier_is_reported_while_it_listens(endpoint):
     port = int(endpoint.rsplit(":", 1)[1])
     with connected(endpoint) as decoder:
         with socketserver.TCPServer(("127.0.0.1", port), _OtherProtocol) as stranger:
@@ -376,7 +376,7 @@ def test_what_is_no_verifier_is_named_until_it_has_gone(endpoint):
         wait_until(lambda: "cannot be reached" in failure(decoder), "that it has gone")
 
 
-def test_a_robot_that_is_not_on_the_list_is_told_so(endpoint, tmp_path):
+def test_a_robot_without_an_admitted_key_is_told_so(endpoint, tmp_path):
     server_key, robot_key = create_keys(tmp_path)
     server = json.loads(server_key.read_text())
     server["robots"] = {}
@@ -389,7 +389,7 @@ def test_a_robot_that_is_not_on_the_list_is_told_so(endpoint, tmp_path):
             assert decoder.link_state is LinkState.REFUSED
 
 
-def test_a_robot_that_is_added_while_the_verifier_runs_is_let_in(endpoint, tmp_path):
+def test_a_robot_added_while_the_verifier_runs_is_admitted(endpoint, tmp_path):
     server_key, robot_key = create_keys(tmp_path)
     with verifier(endpoint, key_file=server_key):
         (added,) = add_robots(tmp_path, ("second",))
@@ -401,7 +401,7 @@ def test_a_robot_that_is_added_while_the_verifier_runs_is_let_in(endpoint, tmp_p
             probe_verifier(endpoint, 20.0, kept)
 
 
-def test_what_listens_and_does_not_answer_is_told_from_nothing(endpoint, tmp_path):
+def test_a_silent_listener_is_distinguished_from_no_listener(endpoint, tmp_path):
     server_key, _ = create_keys(tmp_path / "ours")
     _, stranger_key = create_keys(tmp_path / "theirs")
     with verifier(endpoint, key_file=server_key):
@@ -411,7 +411,7 @@ def test_what_listens_and_does_not_answer_is_told_from_nothing(endpoint, tmp_pat
             probe_verifier(endpoint, 0.5, stranger_key)
 
 
-def test_the_probe_says_of_an_endpoint_only_what_the_system_says(tmp_path, monkeypatch):
+def test_the_probe_reports_the_systems_error_for_an_endpoint(tmp_path, monkeypatch):
     file = tmp_path / "verifier"
     with pytest.raises(LinkError, match=f"the path {file} does not exist"):
         probe_verifier(f"ipc://{file}", 0.1)
@@ -432,12 +432,12 @@ def test_the_probe_says_of_an_endpoint_only_what_the_system_says(tmp_path, monke
 
 
 @pytest.mark.parametrize("open_link", [DealerLink, probe_verifier])
-def test_what_zeromq_does_not_connect_to_is_refused_by_name(open_link):
+def test_endpoints_that_zeromq_cannot_connect_to_are_refused(open_link):
     with pytest.raises(ConfigError, match="cannot connect to ipc://@: "):
         open_link("ipc://@")
 
 
-def test_the_probe_tells_who_serves(endpoint):
+def test_the_probe_reports_the_served_model(endpoint):
     with pytest.raises(LinkError, match="no verifier answers"):
         probe_verifier(endpoint, 0.2)
     with pytest.raises(LinkError, match="nothing listens there"):

@@ -226,7 +226,7 @@ def test_a_strategy_that_is_asked_for_within_a_text_waits_for_the_next(endpoint)
     assert drafted == [0, "ar"]
 
 
-def test_no_verifier_behind_an_emulated_network_is_told_with_that(endpoint, tmp_path):
+def test_a_missing_verifier_is_reported_with_the_emulated_network(endpoint, tmp_path):
     link = describe_link(tmp_path / "lab.yaml")
     with (
         connected(endpoint, emulation=emulation_of(link)) as decoder,
@@ -235,7 +235,7 @@ def test_no_verifier_behind_an_emulated_network_is_told_with_that(endpoint, tmp_
         decoder.decode(request(deadline_s=0.3))
 
 
-def test_a_flood_is_dropped_and_counted_and_the_healthy_do_not_notice(endpoint, peer_sockets):
+def test_a_flood_is_dropped_and_counted_without_harm_to_others(endpoint, peer_sockets):
     asked = request()
     with (
         answering(endpoint, GateLimits(units_per_s=1.0, burst_units=200.0)) as server,
@@ -280,7 +280,7 @@ def test_hostile_frames_over_a_real_socket_harm_nobody(endpoint, peer_sockets):
     assert "internal" not in server.counters.refused
 
 
-def test_a_connection_that_takes_frames_again_counts_as_a_new_one(endpoint, peer_sockets):
+def test_a_connection_that_accepts_frames_again_counts_as_a_new_generation(endpoint, peer_sockets):
     """Frames dropped meanwhile are lost, as after a disconnect; a new generation makes senders ask again."""
     server = peer_sockets.socket(zmq.ROUTER)
     server.setsockopt(zmq.RCVHWM, 1)
@@ -355,7 +355,7 @@ server.close()
 """A robot sends many frames and a heartbeat; its connection breaks before all are read."""
 
 
-def test_a_robot_that_breaks_off_in_mid_stream_ends_nobody_else(endpoint):
+def test_a_robot_that_disconnects_in_mid_stream_harms_no_other(endpoint):
     """Runs in a process of its own, because libzmq would end the whole process."""
     subprocess.run([sys.executable, "-c", BROKEN_OFF, endpoint], check=True, timeout=60)
 
@@ -390,7 +390,7 @@ def killed_in_time(process: subprocess.Popen[str]) -> Iterator[None]:
         process.kill()
 
 
-def test_a_forged_message_costs_a_robot_its_connection_and_not_its_life(endpoint, tmp_path):
+def test_a_forged_message_ends_a_robots_connection_but_not_its_process(endpoint, tmp_path):
     """Runs in a process of its own, because libzmq would end the whole process."""
     server_key, robot_key = create_keys(tmp_path)
     with (
@@ -413,7 +413,7 @@ def test_a_forged_message_costs_a_robot_its_connection_and_not_its_life(endpoint
         assert robot.wait(NEWS_MS / 1000) == 0
 
 
-def test_a_forged_message_costs_a_verifier_no_descriptor_for_good(endpoint, tmp_path):
+def test_a_forged_message_leaks_no_descriptor_at_the_verifier(endpoint, tmp_path):
     server_key, robot_key = create_keys(tmp_path)
     num_open = []
     with (
@@ -431,7 +431,7 @@ def test_a_forged_message_costs_a_verifier_no_descriptor_for_good(endpoint, tmp_
     assert num_open[-1] < num_open[0] + 4, num_open
 
 
-def test_who_vanishes_is_noticed_and_gives_its_place_back(endpoint, peer_sockets):
+def test_a_vanished_robot_is_detected_and_loses_its_session(endpoint, peer_sockets):
     now_s = [0.0]
     server = RouterServer(endpoint, limits=GateLimits(vanished_s=10.0), clock=lambda: now_s[0])
     gone = connect(peer_sockets, endpoint)
@@ -453,7 +453,7 @@ def test_who_vanishes_is_noticed_and_gives_its_place_back(endpoint, peer_sockets
     server.close()
 
 
-def test_the_place_of_a_robot_that_died_in_mid_text_goes_to_who_needs_one(endpoint, peer_sockets):
+def test_the_session_of_a_robot_killed_in_mid_text_is_freed(endpoint, peer_sockets):
     """The verifier waits for its drafts, and would otherwise send it nothing for two minutes."""
     asked = request(max_new_tokens=24, deadline_s=60.0)
     config = DecodingConfig(strategy="sd", silence_s=0.05)
@@ -498,7 +498,7 @@ def test_connections_without_a_known_key_are_counted(endpoint, tmp_path):
         assert probe_verifier(endpoint, 20.0, robot_key).model == TARGET.name
 
 
-def test_a_robot_with_keys_goes_on_after_its_verifier_restarts(endpoint, tmp_path):
+def test_a_robot_with_keys_continues_after_its_verifier_restarts(endpoint, tmp_path):
     server_key, robot_key = create_keys(tmp_path)
     asked = request(max_new_tokens=120, deadline_s=120.0)
     running = serving(endpoint, key_file=server_key)
@@ -541,7 +541,7 @@ def test_the_open_connection_of_a_revoked_key_is_ended(endpoint, tmp_path, speak
         assert verifier.figures()["revoked"] >= 1
 
 
-def test_a_text_of_a_robot_whose_key_is_revoked_ends_and_its_place_is_free(endpoint, tmp_path):
+def test_revoking_a_key_ends_its_text_and_frees_the_session(endpoint, tmp_path):
     server_key, bad_key, good_key = create_keys(tmp_path, ("bad", "good"))
     asked, told = request(max_new_tokens=400, deadline_s=3.0), []
 
@@ -581,7 +581,7 @@ def test_secrets_are_in_no_log_no_message_and_no_repr(endpoint, tmp_path, caplog
     assert not any(key.secret in text for key in keys)
 
 
-def test_the_log_tells_what_has_changed(endpoint, peer_sockets, caplog):
+def test_the_log_reports_changes(endpoint, peer_sockets, caplog):
     caplog.set_level(logging.INFO)
     with serving(endpoint) as verifier:
         peer = connect(peer_sockets, endpoint)
@@ -624,7 +624,7 @@ def test_a_verifier_of_another_version_is_named(endpoint, peer_sockets, caplog):
     answering.join()
 
 
-def test_a_connection_that_leads_nowhere_is_made_anew():
+def test_a_dead_connection_is_made_anew():
     """As with a mobile link lost during the handshake: nothing closes the connection."""
     with socket.create_server(("127.0.0.1", 0)) as front:
         front.settimeout(HANDSHAKE_TIMEOUT_MS / 1000 + NEWS_MS / 1000)
@@ -650,7 +650,7 @@ print(num_open - len(os.listdir("/proc/self/fd")) > 4)
     assert _run(dropped, endpoint) == ["True"]
 
 
-def test_a_fork_of_a_links_process_is_told_to_connect_anew(endpoint):
+def test_a_link_in_a_forked_process_raises_an_error(endpoint):
     forked = """
 import os, sys
 from outrider.core.errors import LinkError

@@ -78,7 +78,7 @@ def said(places: list[int]) -> tuple[list[tuple[int, ExitHint]], list[object]]:
     return sorted(hints, key=lambda one: (one[0], one[1].exit)), batch.judge(rows)
 
 
-def test_a_batch_says_of_each_what_it_would_say_alone():
+def test_each_job_of_a_batch_has_the_hints_that_it_has_alone():
     together = said([0, 1, 2, 3, 4])
     alone = [said([place]) for place in range(5)]
     assert together == ([hint for hints, _ in alone for hint in hints], [one for _, [one] in alone])
@@ -95,13 +95,13 @@ def test_a_batch_judges_as_each_jobs_scheme_does():
         assert judged == (outcome.accepted, outcome.next_token, outcome.margin)
 
 
-def test_a_row_that_is_final_is_not_the_exits_to_guess():
+def test_a_row_that_is_known_is_not_predicted_by_exits():
     hints = [hint for session, hint in said([2])[0] if session == 2]
     assert len(hints) == 2 and len(hints[0].choices) == 4
     assert hints[0].choices[0] == hints[1].choices[0] and hints[0].confidences[0] == 1.0
 
 
-def test_rows_of_all_robots_cross_at_once(monkeypatch):
+def test_rows_of_all_robots_are_copied_to_the_host_at_once(monkeypatch):
     """One call of `decide` serves the known first rows, and one all rows of deterministic schemes."""
     crossed = []
 
@@ -114,7 +114,7 @@ def test_rows_of_all_robots_cross_at_once(monkeypatch):
     assert crossed == [2, 10]
 
 
-def test_one_sessions_broken_logits_are_no_others():
+def test_broken_logits_fail_only_their_own_session():
     batch = VerificationBatch(
         JOBS[:3], [asked(place) for place in range(3)], None, VOCABULARY, lambda job, hint: None, HOST
     )
@@ -127,7 +127,7 @@ def test_one_sessions_broken_logits_are_no_others():
     assert batch.judge([failed, *rows[1:]])[0] is failed
 
 
-def test_an_exit_that_says_no_number_says_nothing():
+def test_an_exit_with_nan_logits_gives_no_hint():
     one, heard = job(5, SCHEMES["greedy"], Sampling(), (4,)), []
     chunk = [RowRequest(None, 1, Chunk(None, (1, 2)))]
     batch = VerificationBatch([one], chunk, EXITS, VOCABULARY, lambda job, hint: heard.append(hint), HOST)
@@ -148,7 +148,7 @@ class DeviceAlone(TorchDispatchMode):
         return result
 
 
-def test_exits_on_a_device_wait_for_nothing(monkeypatch):
+def test_exits_on_a_device_copy_nothing_to_it(monkeypatch):
     """The meta device holds no values, so an operation that waits for one raises."""
     jobs = [*JOBS, job(5, SCHEMES["greedy"], Sampling(), (4,))]
     chunks = [RowRequest(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in jobs]

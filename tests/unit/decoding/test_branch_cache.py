@@ -48,7 +48,7 @@ def holds(pool: BranchCache, tokens: tuple[int, ...]) -> bool:
 @pytest.mark.lengthy
 @steady
 @given(texts, st.integers(0, 5), st.randoms(use_true_random=False), st.integers(1, 7))
-def test_pieces_in_any_order_are_found_and_the_first_offer_at_each_place_is_followed(
+def test_branches_added_in_any_order_are_found_and_the_first_token_at_each_position_leads(
     offered, cut, rng, limit
 ):
     pool = BranchCache()
@@ -104,7 +104,7 @@ def test_evidence_stays_with_its_token_and_the_newest_counts():
     assert pool.best(after(7), 9) == ((), ())
 
 
-def test_what_lies_before_the_text_is_dropped():
+def test_branches_after_shorter_texts_are_dropped():
     pool = BranchCache()
     add(pool, (1, 2, 3))
     pool.keep_after(2, after(1, 2))
@@ -139,7 +139,7 @@ def test_digests_that_collide_cost_no_time(monkeypatch):
     assert pool.best(ROOT, 64)[0] == (1,) * 40
 
 
-def test_what_a_peer_offers_after_one_text_is_bounded_too():
+def test_the_number_of_tokens_after_one_text_is_bounded():
     pool = BranchCache()
     for token in range(5 * MAX_TOKENS):
         pool.add_branch(0, ROOT, (token,), (None,))
@@ -165,7 +165,7 @@ def chances(rank: int, evidence: float) -> float:
     return evidence if not rank else evidence * 0.5 ** (rank - 1)
 
 
-def test_of_the_clouds_drafts_those_after_other_texts_are_dropped():
+def test_the_clouds_drafts_after_other_texts_are_dropped():
     pool = BranchCache()
     add(pool, (1, 2, 3))
     for path in ((), (7,), (8,), (7, 9)):
@@ -176,7 +176,7 @@ def test_of_the_clouds_drafts_those_after_other_texts_are_dropped():
     assert pool.best(after(1), 9)[0] == (2, 3), "of a text that the edge knows more of"
 
 
-def test_a_draft_goes_on_where_the_text_is_likeliest():
+def test_the_likeliest_open_ends_come_first():
     pool, anywhere = BranchCache(), lambda path: True
     assert pool.open_ends([((), ROOT, 1.0)], anywhere, 9, chances) == [((), 1.0)]
     pool.add_choices(0, ROOT, Choices((1, 2, 3), None, 0.7))
@@ -200,7 +200,7 @@ def test_drafts_ahead_leave_room_for_those_that_are_verified():
     assert pool.best(ROOT, 3)[0] == (1, 1, 1), "nothing was pushed out"
 
 
-def test_a_full_pool_takes_what_the_cloud_drafts_at_its_oldest_place():
+def test_a_full_cache_accepts_the_clouds_choices_after_its_oldest_text():
     """A robot may fill the pool with one chain that starts at the end of the text."""
     pool = BranchCache()
     pool.add_branch(0, ROOT, (1, *range(2, MAX_TOKENS + 1)), (None,) * MAX_TOKENS)

@@ -123,12 +123,12 @@ def elapsed_s(edge: ToyModel | None, beside: ToyModel | None, in_world: VirtualW
     return sum(decoder.decode(request(f"text {n}", deadline_s=1e5)).elapsed_s for n in range(6))
 
 
-def test_a_robot_without_a_draft_is_served_by_the_clouds():
+def test_the_clouds_draft_speeds_up_a_robot_without_one():
     alone = elapsed_s(None, None, world())
     assert elapsed_s(None, cloud_draft(3, 0.9, -9.0), world()) < alone / 2.0
 
 
-def test_a_draft_that_costs_more_than_it_gains_is_left():
+def test_the_cloud_stops_drafting_if_that_does_not_pay():
     events: list[TimelineEvent] = []
     seconds = elapsed_s(None, cloud_draft(3, 0.5, -9.0), world(cloud_draft_token_s=0.05), events)
     kinds = Counter(event.kind for event in events)
@@ -217,12 +217,12 @@ CERTAIN = Ready(1.0, False)
         ([Ready(0.0, False)] * 3, 0.0, Price(1.0, 0.01), (3, 0)),
     ],
 )
-def test_what_lies_ready_is_verified_and_drafted_on_as_far_as_it_pays(draft, own, price, expected):
+def test_ready_tokens_are_verified_and_continued_as_far_as_it_pays(draft, own, price, expected):
     extent = best_extent(draft, own, 6, price, lambda length: 1.0)
     assert (extent.ready, extent.more) == expected
 
 
-def test_rows_that_cost_end_a_draft():
+def test_a_cloud_draft_ends_where_further_rows_do_not_pay():
     cheap, dear = (
         best_extent([], 0.8, 16, Price(2.0, 0.01), lambda length, row_s=row_s: 1.0 + row_s * length)
         for row_s in (0.0, 0.2)

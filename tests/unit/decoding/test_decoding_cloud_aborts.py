@@ -47,7 +47,9 @@ def names(job: Verify, outcome: tuple[int, ...], exit_index: int = 0, sure: floa
 
 
 @pytest.mark.parametrize(("acceptance", "temperature"), [("greedy", 0.0), ("coupled", 0.0), ("coupled", 1.0)])
-def test_what_an_exit_predicts_and_the_branch_after_it_are_verified_at_once(acceptance, temperature):
+def test_after_an_abort_the_predicted_outcome_and_its_branch_are_verified_together(
+    acceptance, temperature
+):
     cloud, text = service(EAGER), own(temperature=temperature)
     opened(cloud, acceptance=acceptance, temperature=temperature, **USEFUL)
     job = offer(cloud, text)
@@ -65,7 +67,7 @@ def test_what_an_exit_predicts_and_the_branch_after_it_are_verified_at_once(acce
     assert cloud.stats.aborted == 0, "nothing was stopped by the model itself"
 
 
-def test_where_an_exit_was_wrong_the_target_has_its_word():
+def test_a_wrong_exit_token_is_rejected_by_the_target():
     cloud, text = service(EAGER), own()
     opened(cloud, **USEFUL)
     main, wrong = branched(text)
@@ -85,7 +87,7 @@ def test_where_an_exit_was_wrong_the_target_has_its_word():
     assert next_job(cloud).draft == text[2:5], "what was predicted is forgotten"
 
 
-def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged():
+def test_tokens_cut_off_in_a_shared_batch_are_not_counted_as_drafted():
     cloud, text = service(EAGER, shared_tokens=2), own()
     opened(cloud, BOB)
     opened(cloud, **USEFUL)
@@ -102,7 +104,7 @@ def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged(
     assert [(frame.tokens, frame.drafted) for frame in frames(replies)] == [(text[:2], 1)] * 2
 
 
-def test_where_a_draft_is_cut_within_what_was_predicted_an_exits_token_is_no_draft():
+def test_an_exit_token_is_not_counted_as_drafted_if_the_draft_is_cut_after_it():
     cloud, text = service(EAGER, shared_tokens=3), own()
     opened(cloud, BOB)
     opened(cloud, **USEFUL)
@@ -122,7 +124,7 @@ def test_where_a_draft_is_cut_within_what_was_predicted_an_exits_token_is_no_dra
     assert judged == {ALICE: (2, 1), BOB: (3, 2)}
 
 
-def test_a_verification_given_up_is_no_batch_to_learn_from():
+def test_the_time_of_an_aborted_verification_is_not_learnt():
     """If an aborted verification counted as a whole one, a batch of two would seem too slow in comparison."""
     cloud, text = service(EAGER), own()
     opened(cloud, **USEFUL)
@@ -140,7 +142,7 @@ def test_a_verification_given_up_is_no_batch_to_learn_from():
         cloud.finish(jobs, cloud.run(jobs, lambda job, hint: False), compute_s)
 
 
-def test_a_step_is_given_up_for_a_branch_that_lies_ready():
+def test_a_step_is_aborted_for_a_ready_branch():
     cloud, text = service(EAGER), own()
     opened(cloud, **USEFUL)
     first = next_job(cloud)
@@ -152,7 +154,7 @@ def test_a_step_is_given_up_for_a_branch_that_lies_ready():
     assert next_job(cloud).draft == text[:5]
 
 
-def test_without_a_branch_ready_nothing_is_given_up():
+def test_nothing_is_aborted_without_a_ready_branch():
     cloud, text = practised(service(TRUSTING)), own()
     opened(cloud, **USEFUL)
     main, _ = branched(text)
@@ -167,7 +169,7 @@ def test_without_a_branch_ready_nothing_is_given_up():
 
 @pytest.mark.parametrize("when_idle", ["wait", "step"])
 @pytest.mark.parametrize("hints", ["none", "all"])
-def test_others_end_what_they_have_begun(when_idle, hints):
+def test_strategies_other_than_adaptive_never_abort(when_idle, hints):
     cloud, text = service(EAGER), own()
     opened(cloud, when_idle=when_idle, hints=hints)
     job = offer(cloud, text)
@@ -181,7 +183,7 @@ def test_others_end_what_they_have_begun(when_idle, hints):
     [Cancel(5, 1), Close(5, 1), opening(epoch=2), opening(tokens=(30,))],
     ids=lambda n: type(n).__name__,
 )
-def test_a_verification_of_a_text_that_is_no_more_is_of_no_use(when_idle, news):
+def test_a_verification_of_a_text_that_has_ended_or_changed_is_aborted(when_idle, news):
     cloud, text = service(EAGER), own()
     opened(cloud, when_idle=when_idle, hints="useful")
     job = offer(cloud, text)
@@ -194,7 +196,7 @@ def test_a_verification_of_a_text_that_is_no_more_is_of_no_use(when_idle, news):
 
 
 @pytest.mark.parametrize(("left_after_s", "passes"), [(0.02, 2), (0.08, 3)])
-def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, passes):
+def test_an_aborted_forward_counts_by_the_share_of_its_time_that_it_ran(left_after_s, passes):
     cloud, text = service(EAGER), own()
     opened(cloud, **USEFUL)
     cloud.receive(ALICE, draft(0, text[:4]))
@@ -213,7 +215,7 @@ def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, 
     assert (verdict.tokens, verdict.passes) == (text[5:10], passes)
 
 
-def test_in_a_batch_nothing_is_given_up():
+def test_nothing_is_aborted_in_a_shared_batch():
     cloud, text = service(EAGER), own()
     for peer in (ALICE, BOB):
         cloud.receive(peer, opening(**USEFUL))

@@ -20,7 +20,7 @@ def hinting(hints: str, when_idle="wait", max_new_tokens: int = 200, tuning: Ada
     return cloud, job
 
 
-def test_all_hints_are_passed_on_where_all_are_wanted():
+def test_all_hints_are_sent_if_the_rules_ask_for_all():
     cloud, job = hinting("all")
     said = [ExitHint(0, 1, 9, 0.4), ExitHint(1, 1, 9, 0.41), ExitHint(2, 2, 7, 1.0)]
     answers = [frames(cloud.hint(job, hint)) for hint in said]
@@ -35,7 +35,7 @@ def doubting(job, exit_index: int, at: int, token: int, confidence: float = 1.0)
     return ExitHint(exit_index, at, token, confidence, choices, (confidence,) * len(choices))
 
 
-def test_a_useful_hint_is_news_that_deserves_trust():
+def test_a_useful_hint_is_new_and_likely():
     cloud, job = hinting("useful", "adaptive")
     [first] = frames(cloud.hint(job, doubting(job, 0, 0, 9)))
     assert first.tokens == (9,)
@@ -45,7 +45,7 @@ def test_a_useful_hint_is_news_that_deserves_trust():
     assert len(cloud.hint(job, doubting(job, 2, 0, 8))) == 1
 
 
-def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes():
+def test_an_exit_that_contradicts_the_draft_twice_gives_two_hints():
     cloud, job = hinting("useful", "adaptive", tuning=AdaptiveTuning(min_outcome_prob=0.02))
     once = doubting(job, 0, 1, 9)
     twice = once._replace(choices=(*once.choices[:3], 8, *once.choices[4:]))
@@ -54,7 +54,7 @@ def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes():
     assert said[0].confidence > said[1].confidence > 0
 
 
-def test_useful_hints_keep_to_their_allowance():
+def test_useful_hints_keep_to_their_byte_budget():
     cloud, job = hinting("useful", "adaptive")
     sent = [hint for token in range(1, 32) for hint in frames(cloud.hint(job, doubting(job, 0, 0, token)))]
     assert sent and sum(wire_bytes(encode(hint)) for hint in sent) <= DEFAULT_TUNING.reserve_bytes

@@ -20,7 +20,7 @@ def certain(tokens: tuple[int, ...]) -> list[Array]:
 
 
 @pytest.mark.parametrize("acceptance", ["rejection", "split", "sparse"])
-def test_drafts_that_are_tested_may_grow_without_harm(acceptance):
+def test_drafts_under_verification_may_grow(acceptance):
     """Our edge never has such drafts verified in this way, but a frame may ask for it."""
     one, text = running(acceptance=acceptance)
     first, grown = (

@@ -23,7 +23,7 @@ from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
 
-def test_a_branch_that_comes_in_mid_forward_is_aimed_at_in_that_very_run():
+def test_a_branch_received_during_a_forward_can_abort_that_forward():
     one, text = running(tuning=EAGER, max_new_tokens=7)
     one.cloud.receive(ALICE, draft(0, branched(text)[0]))
     one.arriving = [(ALICE, draft(2, text[2:6], digest=extend_digest(ROOT, text[:2])))]
@@ -34,7 +34,7 @@ def test_a_branch_that_comes_in_mid_forward_is_aimed_at_in_that_very_run():
 
 
 @pytest.mark.parametrize("max_new_tokens", [2, 3, 9])
-def test_where_nothing_is_ready_the_target_goes_on_from_its_own_exits_to_the_end_of_the_text(
+def test_without_drafts_the_target_continues_from_its_exits_to_the_end_of_the_text(
     max_new_tokens,
 ):
     """Nothing is predicted past the token that ends the text, so the text never exceeds its limit."""
@@ -49,7 +49,7 @@ def test_where_nothing_is_ready_the_target_goes_on_from_its_own_exits_to_the_end
 
 
 @pytest.mark.parametrize(("most", "aborted"), [(72, 1), (4, 0)])
-def test_no_verification_is_given_up_for_one_that_would_be_cut_to_the_same(most, aborted):
+def test_no_verification_is_aborted_for_one_that_would_be_cut_to_the_same_tokens(most, aborted):
     one, text = running(CloudLimits(batch_tokens=most, shared_tokens=min(most, 8)), tuning=EAGER)
     one.cloud.receive(ALICE, draft(0, text[:3]))
     one.step()
@@ -67,7 +67,7 @@ def test_beyond_the_end_of_a_text_nothing_is_predicted():
 
 
 @pytest.mark.parametrize("wrong_from", [0, 1, 3])
-def test_where_its_exits_are_wrong_the_target_has_its_word(wrong_from):
+def test_tokens_of_wrong_exits_are_rejected_by_the_target(wrong_from):
     one, text = running(tuning=EAGER, max_new_tokens=9)
     target = one.cloud._worker._model
     known = [extend_digest(ROOT, text[:length]) for length in range(wrong_from)]
@@ -84,7 +84,7 @@ def test_where_its_exits_are_wrong_the_target_has_its_word(wrong_from):
 @pytest.mark.parametrize(
     "ending", [Cancel(5, 1), Close(5, 1), opening(epoch=2)], ids=["cancel", "close", "open"]
 )
-def test_a_text_that_ends_in_mid_forward_frees_the_model_and_nothing_that_runs(ending):
+def test_a_text_cancelled_during_its_forward_aborts_only_that_forward(ending):
     one, text = running()
     one.cloud.receive(ALICE, draft(0, branched(text)[0]))
     one.arriving = [(ALICE, ending)]
@@ -97,7 +97,7 @@ def test_a_text_that_ends_in_mid_forward_frees_the_model_and_nothing_that_runs(e
 
 
 @pytest.mark.parametrize("tokens_per_s", [6.0, float("inf")])
-def test_an_error_of_the_socket_in_mid_forward_comes_out_and_no_session_fails(tokens_per_s):
+def test_a_socket_error_during_a_forward_propagates_and_fails_no_session(tokens_per_s):
     """The rate allows the robot a verification of five tokens at once: the lost one is not charged."""
     one, text = running(CloudLimits(tokens_per_s=tokens_per_s), tuning=EAGER, when_idle="wait")
     one.cloud.receive(ALICE, draft(0, text[:4]))
@@ -116,7 +116,7 @@ def test_an_error_of_the_socket_in_mid_forward_comes_out_and_no_session_fails(to
     assert (verdict.tokens, verdict.passes) == (text[:5], 2), "what was lost was a pass as well"
 
 
-def test_others_may_come_and_go_in_mid_forward():
+def test_sessions_may_open_and_close_during_a_forward():
     one, text = running(tuning=EAGER, when_idle="wait")
     one.cloud.receive(ALICE, draft(0, branched(text)[0]))
     one.arriving = [
@@ -132,7 +132,7 @@ def test_others_may_come_and_go_in_mid_forward():
 
 
 @pytest.mark.parametrize("acceptance", ["split", "sparse"])
-def test_drafts_that_are_tested_are_not_aimed(acceptance):
+def test_schemes_that_test_distributions_never_abort(acceptance):
     """A ready or predicted branch would need the probability that it was drawn with."""
     one, text = running(tuning=EAGER, acceptance=acceptance)
     main, beside = branched(text)

@@ -60,7 +60,7 @@ def test_sessions_share_a_batch():
         assert {reply.peer for reply in step(cloud)} == {ALICE, BOB}
 
 
-def test_what_exits_cost_is_tried_where_a_robot_is_alone():
+def test_the_cost_of_exits_is_measured_while_a_robot_is_alone():
     """In a shared batch the exits run for the other robots anyway, so they are always used."""
     for open_texts, tries in ((opened, True), (both_opened, False)):
         cloud = service()
@@ -73,7 +73,7 @@ def test_what_exits_cost_is_tried_where_a_robot_is_alone():
         assert (False in heard) == tries
 
 
-def test_a_prompt_waits_while_its_robot_has_had_more_than_the_others():
+def test_a_prompt_waits_while_its_robot_has_used_more_time_than_the_others():
     cloud = service()
     both_opened(cloud, when_idle="step", max_new_tokens=200)
     cloud.receive(ALICE, Cancel(5, 1))
@@ -90,7 +90,7 @@ def test_a_prompt_waits_while_its_robot_has_had_more_than_the_others():
 
 
 @pytest.mark.parametrize(("written", "comes_first"), [(1, False), (DEFAULT_TUNING.prompt_lead_after, True)])
-def test_the_prompt_after_a_text_comes_before_what_others_verify(written: int, comes_first: bool):
+def test_the_prompt_after_a_text_goes_before_other_verifications(written: int, comes_first: bool):
     cloud = service()
     both_opened(cloud, when_idle="step", max_new_tokens=200)
     for epoch in (2, 3):
@@ -127,7 +127,7 @@ def test_drafts_are_verified_between_the_parts_of_a_prompt(monkeypatch):
     assert "P" * (DEFAULT_TUNING.prompt_parts + 1) not in kinds
 
 
-def test_exits_are_not_asked_while_other_work_waits():
+def test_exits_are_not_read_while_other_work_waits():
     cloud = service()
     both_opened(cloud, hints="all", max_new_tokens=80)
     cloud.receive(ALICE, draft(0, own()[:5]))
@@ -150,7 +150,7 @@ def test_a_robot_has_its_share_of_a_batch_and_no_more():
     assert (len(jobs[ALICE].draft), len(jobs[BOB].draft)) == (7, 5)
 
 
-def test_a_robots_share_is_what_the_device_takes_at_once():
+def test_a_robots_share_is_the_rows_that_its_device_runs_at_once():
     for device, longest in (("cpu", 7), ("cuda", 15), ("cuda:0", 15)):
         limits = CloudLimits().on(device)
         cloud = service(batch_tokens=limits.batch_tokens, shared_tokens=limits.shared_tokens)
@@ -167,7 +167,7 @@ def test_a_robot_alone_has_the_whole_batch():
     assert len(next_job(cloud).draft) == 17
 
 
-def test_who_was_left_out_of_a_batch_comes_first_in_the_next():
+def test_a_session_left_out_of_a_batch_goes_first_in_the_next():
     cloud = service(batch_tokens=9)
     both_opened(cloud)
     for peer in (ALICE, BOB):
@@ -305,7 +305,7 @@ class _NoisyLink(LocalLink):
         return sent
 
 
-def test_a_draft_too_late_for_its_text_is_no_part_of_the_wait_for_the_next():
+def test_a_late_draft_does_not_count_as_waiting_for_the_next_text():
     cloud = service()
     opened(cloud)
     for frame in (draft(0, own()[:19]), draft(0, own()[:3])):
@@ -320,7 +320,7 @@ def test_a_draft_too_late_for_its_text_is_no_part_of_the_wait_for_the_next():
     assert cloud.stats.waited_s - before_s == 1.0
 
 
-def test_a_text_without_memory_is_refused_for_the_time_being():
+def test_a_text_without_memory_is_refused_as_busy():
     cloud = service()
     cloud.receive(ALICE, opening())
     [refusal] = cloud.finish([next_job(cloud)], [OutOfMemoryError("no room for a cache")], 0.1)
@@ -343,7 +343,7 @@ def test_more_sessions_bring_a_robot_no_higher_rate():
     assert cloud.max_wait_s() == pytest.approx(2.0, abs=0.01), "12 tokens, of which 4 were there"
 
 
-def test_a_prompts_time_is_its_own(monkeypatch):
+def test_the_time_of_a_prompt_is_summed_over_its_parts(monkeypatch):
     cloud = service()
 
     def in_parts(session: ToySession, prompt: Prompt):
@@ -369,7 +369,7 @@ def test_a_prompts_time_is_its_own(monkeypatch):
     assert not cloud._prefill_s
 
 
-def test_a_batch_holds_a_draft_of_one_and_what_follows_it():
+def test_a_batch_holds_at_least_a_draft_token_and_the_next():
     for limits in ({"shared_tokens": 1}, {"batch_tokens": 1}):
         with pytest.raises(ConfigError, match="must be at least 2"):
             service(**limits)
@@ -381,7 +381,7 @@ def test_a_batch_holds_a_draft_of_one_and_what_follows_it():
     assert served == {ALICE, BOB}
 
 
-def test_who_opens_again_and_again_with_other_texts_keeps_nobody_waiting(monkeypatch):
+def test_repeated_opens_with_other_texts_delay_no_other_robot(monkeypatch):
     def in_parts(session: ToySession, prompt: Prompt):
         for _ in range(4):
             yield
@@ -401,7 +401,7 @@ def test_who_opens_again_and_again_with_other_texts_keeps_nobody_waiting(monkeyp
     assert {ALICE, BOB} <= set(told[:3])
 
 
-def test_a_long_text_that_a_robot_comes_back_with_is_taken_in_in_parts():
+def test_a_long_resumed_text_is_prefilled_in_parts():
     """The robot's session stayed open while it went on alone; the other robot decodes between the parts."""
     cloud, text = service(), own(400)
     both_opened(cloud, max_new_tokens=400, when_idle="step")

@@ -14,7 +14,7 @@ from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
 
-def test_fsd_drafts_on_hints_while_it_waits_and_a_hit_leaves_at_once():
+def test_fsd_drafts_after_hints_while_it_waits_and_sends_a_hit_at_once():
     machine = edge(strategy="fsd", num_draft_tokens=2)
     draft(machine, 3, 4)
     assert machine.next_job() is None
@@ -63,7 +63,7 @@ def test_what_an_exit_predicted_is_no_draft_of_the_edges(said, judged, drafted_b
     assert commit.rejected == ((4,) if accepted[0] else (3, 4))
 
 
-def test_a_second_choice_that_stood_was_drafted():
+def test_an_accepted_second_choice_counts_as_drafted():
     """The target's own token does not count as drafted, even if it was the second choice at that position."""
     machine = edge(strategy="outrider", num_draft_tokens=4, workers=1)
     prefill(machine)
@@ -78,7 +78,7 @@ def test_a_second_choice_that_stood_was_drafted():
     assert (own.drafted, own.is_accepted) == (1, (False,))
 
 
-def test_a_hit_is_the_first_exits_that_said_so():
+def test_a_hit_is_credited_to_the_first_exit_that_predicted_it():
     machine = edge(strategy="fsd", num_draft_tokens=2)
     draft(machine, 3, 4)
     machine.receive(hint((7,), exit_index=0), 1.0)
@@ -159,7 +159,7 @@ def test_outrider_drafts_on_a_sure_hint_first_and_sends_ahead_of_the_verdict():
     assert (9, 11) not in told(after, (9,)), "what lies there is not sent again"
 
 
-def test_a_hint_that_overtakes_what_was_told_comes_first_at_the_cloud():
+def test_a_branch_that_a_hint_makes_likelier_is_preferred_at_the_cloud():
     """From the edge's tree, over the bytes of its frames, to the cloud's pool."""
     machine = opened_outrider()
     pool = BranchCache()

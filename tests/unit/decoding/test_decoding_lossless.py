@@ -192,7 +192,7 @@ def test_a_cancelled_text_leaves_no_trace_in_the_next(world, config, seed, cance
 @pytest.mark.lengthy
 @schedules
 @given(worlds, st.integers(1, 6), st.integers(0, 50))
-def test_alone_or_not_every_token_is_the_targets_or_the_drafts_own(world, num_draft_tokens, seed):
+def test_every_token_is_the_targets_or_with_draft_only_the_draft_models(world, num_draft_tokens, seed):
     target, draft = toy_pair(seed, agreement=0.5, eos_bias=-3.0)
     config = DecodingConfig(
         strategy="sd",
@@ -270,7 +270,7 @@ class Unanswered(LocalLink):
 
 
 @pytest.mark.parametrize("state", [LinkState.CONNECTING, LinkState.REFUSED, LinkState.LOST])
-def test_what_is_written_without_a_verifier_is_said_to_be_so_whatever_the_link_is_called(state):
+def test_text_written_without_a_verifier_is_reported_as_unverified(state):
     target, draft = toy_pair(3, 0.8, eos_bias=-3.0)
     link = Unanswered(VerifierService(target))
     link.state = state

@@ -64,7 +64,7 @@ def test_digests_name_texts(first, second):
     assert common_length(first, [*first, *second]) == len(first)
 
 
-def test_prompt_digests_tell_text_from_frame():
+def test_prompt_digests_separate_text_and_image():
     assert prompt_digest(Prompt("ab", b"c")) != prompt_digest(Prompt("a", b"bc"))
     assert prompt_digest(Prompt("ab", b"c")) == prompt_digest(Prompt("ab", b"c"))
 
@@ -175,7 +175,7 @@ def test_the_wait_doubles_up_to_a_bound():
     assert waits == pytest.approx([2.1, 4.1, 8.1, 16.1, 16.1, 16.1], abs=0.11)
 
 
-def test_who_is_turned_away_asks_again_as_often_as_at_first():
+def test_after_a_busy_refusal_the_wait_is_the_first_one():
     patience = RetryTimer(2.0, generation=1, now_s=0.0)
     asked_at_s(patience, 60.0)
     patience.on_frame(BUSY, 60.0)
@@ -186,13 +186,13 @@ def test_who_is_turned_away_asks_again_as_often_as_at_first():
         patience.on_frame(BUSY, now_s + 2.5)
 
 
-def test_a_word_to_see_who_is_there_is_no_answer():
+def test_a_pong_does_not_restart_the_wait():
     patience = RetryTimer(2.0, generation=1, now_s=0.0)
     patience.on_frame(Pong(1, 1, "toy", 32, 1, 1), 1.9)
     assert patience.advice(True, 1, 2.1) == "retry"
 
 
-def test_patience():
+def test_the_retry_timer_step_by_step():
     patience = RetryTimer(2.0, generation=1, now_s=0.0, link_grace_s=1.0)
     assert patience.advice(True, 1, 1.0) is None
     assert patience.advice(True, 2, 1.5) == "retry"
@@ -218,7 +218,7 @@ def test_patience():
     ("strategy", "scheme"),
     [("sd", "rejection"), ("dssd", "split"), ("picospec", "sparse"), ("fsd", "rejection")],
 )
-def test_where_nothing_is_drawn_nothing_is_tested(strategy: str, scheme: str) -> None:
+def test_at_temperature_0_schemes_that_test_distributions_become_greedy(strategy: str, scheme: str) -> None:
     assert DecodingConfig(strategy=strategy).scheme.name == "greedy"
     assert DecodingConfig(strategy=strategy, temperature=0.5).scheme.name == scheme
     assert DecodingConfig(strategy=strategy, acceptance=scheme).scheme.name == scheme

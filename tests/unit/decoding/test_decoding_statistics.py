@@ -137,7 +137,7 @@ def test_drafts_from_the_same_prompts_earlier_answer_bias_nothing(strategy, sche
 
 
 @pytest.mark.lengthy
-def test_a_tail_is_drawn_from_as_the_target_would(monkeypatch):
+def test_tail_draws_follow_the_targets_distribution(monkeypatch):
     """The draft disagrees on the first token, and the draws from the tail run out at times."""
     monkeypatch.setitem(SCHEMES, "sparse", SparseScheme("sparse", num_head=4, num_draws=1))
     sent: list[Frame] = []

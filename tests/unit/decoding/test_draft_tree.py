@@ -85,7 +85,7 @@ def test_packed_branches_hold_exactly_the_wanted_paths(steps, chosen):
     st.lists(st.sets(st.integers(1, 12), min_size=1), min_size=2, max_size=4),
     st.randoms(use_true_random=False),
 )
-def test_the_cloud_follows_the_likeliest_of_what_it_was_told_whenever_that_was(steps, rounds, rng):
+def test_the_cloud_verifies_the_likeliest_branch_in_whatever_order_branches_were_sent(steps, rounds, rng):
     """From tree to bytes to pool: the likeliest sibling comes first, in whatever order siblings are sent."""
     tree, nodes = grown(steps)
     ranks = list(range(len(nodes)))
@@ -106,7 +106,7 @@ def test_the_cloud_follows_the_likeliest_of_what_it_was_told_whenever_that_was(s
         assert pool.best(node.digest, 1)[0] == ((likeliest.token,) if likeliest else ())
 
 
-def test_a_run_is_preferred_only_where_it_overtakes_what_was_told_before():
+def test_a_run_is_preferred_only_if_it_is_likelier_than_branches_sent_before():
     tree = DraftTree(LENGTH, DIGEST, random.Random(1))
     first = tree.add(tree.root, 1, 0.5, "draft")
     assert branches_to(tree, [first])[1] == [Run(0, (1,))]
@@ -178,7 +178,7 @@ def test_the_main_path_follows_the_first_choices():
     assert own.best_child is None
 
 
-def test_a_claim_raises_what_agrees_and_lowers_what_does_not():
+def test_a_hints_claim_raises_its_branch_and_lowers_the_others():
     tree = DraftTree(LENGTH, DIGEST, random.Random(1))
     own = tree.add(tree.root, 1, 0.7, "draft")
     below = tree.add(own, 1, 0.7, "draft")
@@ -220,13 +220,13 @@ def test_the_likely_nodes_are_those_of_all_in_the_same_order(steps, claims):
 
 @steady
 @given(growth, st.sets(st.integers(0, 25)))
-def test_nodes_are_joined_by_all_that_lies_between_them_and_the_root(steps, chosen):
+def test_nodes_with_ancestors_include_all_nodes_up_to_the_root(steps, chosen):
     tree, nodes = grown(steps)
     some = [nodes[index] for index in chosen if index < len(nodes)]
     assert tree.with_ancestors(some) == {step for node in some for step in tree.path(node)}
 
 
-def test_claims_that_contradict_one_another_share_what_is_certain():
+def test_contradicting_claims_are_normalised_together():
     tree = DraftTree(LENGTH, DIGEST, random.Random(1))
     own = tree.add(tree.root, 1, 1.0, "draft")
     rivals = [tree.add(tree.root, token, 0.0, "hint") for token in (2, 3, 4)]

@@ -62,7 +62,7 @@ def test_a_second_device_pays():
 
 
 @pytest.mark.lengthy
-def test_a_useless_draft_costs_next_to_nothing_there():
+def test_a_useless_draft_on_a_second_device_costs_almost_nothing():
     assert elapsed_s(0.0, apart=True) < 1.03 * elapsed_s(0.0, apart=False)
 
 
@@ -110,7 +110,7 @@ class Broken(ToyModel):
         raise ModelError("no room")
 
 
-def test_a_draft_that_fails_there_ends_no_text():
+def test_a_draft_that_fails_on_a_second_device_ends_no_text():
     target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
     service = VerifierService(target, draft=Broken(ToySettings(seed=1)), draft_apart=True)
     config = DecodingConfig(drafters=("suffix",))
@@ -134,7 +134,7 @@ def test_a_sequence_that_has_as_much_of_a_text_copies_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("shares_prompts", [True, False])
-def test_many_places_are_drafted_as_one_after_the_other(shares_prompts: bool):
+def test_drafts_at_many_positions_equal_drafts_one_by_one(shares_prompts: bool):
     toy = ToyModel(ToySettings(seed=4))
     toy.shares_prompts = shares_prompts
     jobs = [
@@ -195,7 +195,7 @@ class Owner:
             self.worker.let_go.release()
 
 
-def test_what_the_target_waits_for_comes_first():
+def test_drafts_that_the_target_waits_for_run_first():
     owner = Owner([job(1), job(2)])
     owner.ahead.resume()
     waiting = owner.while_it_runs(lambda: owner.ahead.run_now([job(3)]))
@@ -205,7 +205,7 @@ def test_what_the_target_waits_for_comes_first():
     assert owner.heard == [[job(3)]]
 
 
-def test_what_runs_already_is_waited_for():
+def test_a_running_batch_with_the_same_jobs_is_waited_for():
     owner = Owner([job(1), job(2)])
     owner.ahead.resume()
     fewer = job(2)._replace(num_choices=1)
@@ -215,7 +215,7 @@ def test_what_runs_already_is_waited_for():
     assert owner.heard[0] == [job(1), job(2)], "it was not given up"
 
 
-def test_it_goes_on_until_there_is_nothing_to_draft_and_then_again():
+def test_drafting_ahead_stops_without_jobs_and_can_resume():
     owner = Owner([job(1)], [job(2)])
     owner.let_go(3)
     owner.ahead.run_now([job(3)])
@@ -226,7 +226,7 @@ def test_it_goes_on_until_there_is_nothing_to_draft_and_then_again():
     assert owner.heard[3:] == [[job(5)], [job(4)]]
 
 
-def test_an_error_is_told_and_the_next_batch_is_drafted_all_the_same():
+def test_an_error_is_raised_and_the_next_batch_still_runs():
     owner = Owner()
     owner.next_jobs = lambda: 1 / 0
     failing = DraftAhead(owner.worker, owner.lock, lambda: owner.next_jobs(), owner.finish, lambda: 0.0)
@@ -250,7 +250,7 @@ def test_caches_of_sessions_that_are_gone_are_freed_once_nothing_runs():
     assert owner.worker.kept == [frozenset([KEY])]
 
 
-def test_as_many_places_are_drafted_at_once_as_gain_by_it():
+def test_the_number_of_positions_in_a_batch_is_the_one_that_gains_most():
     cloud = CloudDrafting()
     for places in (1, 1, 4):
         cloud.on_drafted(0.01 * (1.0 + 0.1 * (places - 1)), 0.1, places)

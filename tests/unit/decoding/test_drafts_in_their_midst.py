@@ -26,7 +26,7 @@ from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 DRAFT_S, LAYERS, TARGET_S, ONE_WAY_S = 0.1, 10, 0.13, 0.03
 
 
-def test_a_draft_that_no_verdict_can_want_is_left():
+def test_a_draft_that_a_verdict_made_useless_is_aborted():
     machine = edge(strategy="picospec", acceptance="greedy")
     draft(machine, 3)
     job = machine.next_job()
@@ -36,7 +36,7 @@ def test_a_draft_that_no_verdict_can_want_is_left():
     assert not machine.should_abort(machine.next_job())
 
 
-def test_a_draft_that_the_verdict_leads_to_is_kept():
+def test_a_draft_on_the_verdicts_branch_is_not_aborted():
     machine = edge(strategy="outrider")
     prefill(machine)
     grow(machine, (3, 8))
@@ -47,7 +47,7 @@ def test_a_draft_that_the_verdict_leads_to_is_kept():
 
 
 @pytest.mark.parametrize("strategy", ["fsd", "outrider"])
-def test_what_a_verdict_may_want_is_finished_though_a_hint_is_surer(strategy: str):
+def test_a_draft_that_may_still_be_used_is_finished_despite_a_likelier_hint(strategy: str):
     machine = edge(strategy=strategy, num_draft_tokens=2, workers=1)
     draft(machine, 3)
     job = machine.next_job()
@@ -168,20 +168,20 @@ class Robot:
 
 
 @pytest.mark.parametrize("strategy", ["picospec", "outrider"])
-def test_texts_with_drafts_left_in_their_midst_are_the_targets(strategy: str):
+def test_texts_with_aborted_drafts_are_the_targets_own(strategy: str):
     robot = Robot(strategy)
     assert robot.write().token_ids == own_text(robot.target, request(max_new_tokens=30))
     assert robot.draft.left > 0 and robot.draft.finished > 0
 
 
-def test_tokens_are_told_in_the_midst_of_a_draft():
+def test_tokens_are_reported_during_a_draft():
     robot = Robot("outrider")
     amid: list[bool] = []
     robot.write(lambda _: amid.append(robot.draft.running))
     assert any(amid)
 
 
-def test_a_cancelled_text_ends_in_the_midst_of_a_draft():
+def test_cancelling_aborts_a_running_draft():
     robot = Robot("outrider")
     asked_s: list[float] = []
 
@@ -197,7 +197,7 @@ def test_a_cancelled_text_ends_in_the_midst_of_a_draft():
     assert robot.write().token_ids == own_text(robot.target, request(max_new_tokens=30))
 
 
-def test_a_deadline_ends_a_text_in_the_midst_of_a_draft():
+def test_a_deadline_aborts_a_running_draft():
     robot = Robot("outrider")
     with pytest.raises(LinkError, match=r"within 0\.55 s"):
         robot.write(deadline_s=0.55)
@@ -206,7 +206,7 @@ def test_a_deadline_ends_a_text_in_the_midst_of_a_draft():
 
 
 @pytest.mark.parametrize("strategy", ["picospec", "outrider"])
-def test_drafts_that_were_left_take_time_and_give_no_tokens(strategy: str):
+def test_aborted_drafts_take_time_and_give_no_tokens(strategy: str):
     robot = Robot(strategy)
     decoded = robot.write()
     assert robot.draft.left > 0
@@ -221,7 +221,7 @@ def test_a_round_has_no_more_drafting_than_time():
         assert one.draft_s <= one.finished_s - one.started_s + 1e-9
 
 
-def test_an_owner_who_raises_in_the_midst_of_a_draft_is_heard_and_can_go_on():
+def test_an_observers_error_during_a_draft_propagates_and_the_next_text_works():
     robot = Robot("outrider")
 
     def fail(_: Verified) -> None:
@@ -234,7 +234,7 @@ def test_an_owner_who_raises_in_the_midst_of_a_draft_is_heard_and_can_go_on():
 
 
 @pytest.mark.parametrize("segments", [0, 20])
-def test_on_the_virtual_clock_the_next_draft_begins_with_the_news(segments):
+def test_on_the_virtual_clock_the_next_draft_starts_when_the_frame_arrives(segments):
     """A draft that a verdict makes useless ends at once, except for what is in the device's queue."""
     target, plain = toy_pair(5, 0.0, eos_bias=-9.0)
     compute = ComputeProfile(draft_token_s=1.0, verify_s=0.55, step_s=0.55, draft_queue=DeviceQueue(segments))

@@ -74,7 +74,7 @@ class LosesTheFirst(LocalLink):
 
 @pytest.mark.parametrize("comes_late", [False, True])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_text_ends_by_the_targets_end_tokens_though_its_word_on_them_is_lost(
+def test_a_text_ends_by_the_targets_end_tokens_though_the_frame_with_them_is_lost(
     strategy: str, comes_late: bool
 ) -> None:
     config = DecodingConfig(strategy, silence_s=0.02)

@@ -21,7 +21,7 @@ from outrider.decoding.tuning import DEFAULT_TUNING
 steady = settings(max_examples=100, deadline=None, derandomize=True)
 
 
-def test_odds_begin_with_their_priors():
+def test_acceptance_rates_start_from_their_priors():
     acceptance = CalibratedAcceptance(priors=(0.8, 0.5))
     assert [acceptance.rate(rank) for rank in range(3)] == pytest.approx([0.8, 0.5, 0.0])
     assert [acceptance.chance(rank, 0.9) for rank in range(3)] == pytest.approx([0.8, 0.2 * 0.5, 0.0])
@@ -58,7 +58,7 @@ def test_a_change_is_noticed_within_some_tokens(before, right):
     assert abs(acceptance.rate() - right) < 0.35
 
 
-def test_a_deviation_is_that_of_late():
+def test_a_deviation_is_that_of_recent_values():
     deviation = Deviation(memory=0.97, guess=0.8)
     assert deviation.value == pytest.approx(0.8)
     for _ in range(300):
@@ -80,7 +80,7 @@ def test_a_restarted_rate_is_the_recent_one_and_never_higher():
     assert acceptance.rate() < 0.5
 
 
-def test_odds_of_a_mixture_are_its_shares():
+def test_acceptance_rates_of_a_mixture_are_its_shares():
     acceptance = AcceptanceRates(priors=(0.5, 0.5))
     for _ in range(300):
         for outcome in (0, 0, 1, None):
@@ -89,7 +89,7 @@ def test_odds_of_a_mixture_are_its_shares():
     assert acceptance.rate(1) == pytest.approx(0.5, abs=0.05)
 
 
-def test_a_sure_draft_and_an_unsure_one_have_chances_of_their_own():
+def test_chances_depend_on_the_drafts_confidence():
     acceptance = CalibratedAcceptance()
     for _ in range(200):
         acceptance.on_verdict(0, confidence=0.99)
@@ -111,7 +111,7 @@ def test_chances_are_chances(outcomes):
     assert sum(chances) <= 1.0 + 1e-9
 
 
-def test_speed_is_of_late_and_leaves_out_the_time_between_texts():
+def test_throughput_is_recent_and_excludes_the_time_between_texts():
     speed = Throughput()
     assert speed.value == 0.0
     for number in range(5):
@@ -148,7 +148,7 @@ def test_a_round_trip_is_the_least_of_the_recent_without_the_compute():
     assert round_trip.value == 0.0, "never negative"
 
 
-def test_a_purse_is_filled_by_tokens_and_holds_what_is_in_it():
+def test_a_byte_budget_is_filled_by_tokens_and_spent():
     purse = ByteBudget(15.0)
     assert purse.bytes == DEFAULT_TUNING.reserve_bytes
     purse.spend(100.0)
@@ -160,7 +160,7 @@ def test_a_purse_is_filled_by_tokens_and_holds_what_is_in_it():
     assert not purse.holds(0.0), "in debt"
 
 
-def test_the_emptier_the_purse_the_surer_a_use_must_be():
+def test_the_price_rises_as_the_byte_budget_empties():
     purse = ByteBudget(15.0)
     prices = []
     for _ in range(20):

@@ -16,7 +16,7 @@ def test_the_least_served_comes_first() -> None:
     assert served.count("b") == 3 * served.count("a")
 
 
-def test_who_was_away_is_owed_nothing() -> None:
+def test_an_idle_owner_earns_no_credit() -> None:
     shares = StartTimeFairQueue()
     for _ in range(100):
         shares.advance("a")

@@ -129,7 +129,7 @@ def run_loaded(
 
 
 @pytest.mark.lengthy
-def test_a_loaded_verifier_writes_more_where_short_drafts_wait() -> None:
+def test_under_load_throughput_rises_if_short_drafts_wait() -> None:
     ours, plain = run_loaded("outrider", until_s=6.0), run_loaded("sd", until_s=6.0)
     assert sum(ours) > 1.1 * sum(plain)
     assert max(ours) < 1.25 * min(ours), "nobody is left behind"
@@ -147,7 +147,7 @@ def test_whole_drafts_come_in_two_batches_where_one_would_take_longer() -> None:
     ("strategy", "most", "waits"),
     [("sd", 1, True), ("sd", 0, False), ("outrider", 2, True), ("ar", 4, False)],
 )
-def test_who_is_ready_is_left_out_of_so_many_batches_and_a_lone_target_of_none(
+def test_a_ready_session_is_left_out_of_a_bounded_number_of_batches(
     strategy: str, most: int, waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Candidate] = []
@@ -183,7 +183,7 @@ class SlowExits(ToyModel):
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("modelled", [True, False])
-def test_a_verification_given_up_takes_the_time_to_its_exit(
+def test_an_aborted_verification_takes_the_time_until_its_exit(
     modelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, draft = SlowExits(toy_pair(3, 0.7, -9.0)[0].settings), toy_pair(3, 0.7, -9.0)[1]
@@ -206,7 +206,7 @@ def test_a_verification_given_up_takes_the_time_to_its_exit(
 @pytest.mark.lengthy
 @pytest.mark.parametrize("robots", [1, 3])
 @pytest.mark.parametrize("modelled", [True, False])
-def test_what_comes_while_one_chunk_is_verified_is_taken_in_at_an_exit(
+def test_frames_that_arrive_during_a_single_verification_are_received_at_an_exit(
     robots: int, modelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in the real verifier. In a batch of several robots, frames are received only between batches."""
@@ -239,7 +239,7 @@ def test_what_comes_while_one_chunk_is_verified_is_taken_in_at_an_exit(
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_a_draft_beside_the_target_changes_no_text_and_writes_more(temperature: float) -> None:
+def test_a_cloud_draft_changes_no_text_and_raises_throughput(temperature: float) -> None:
     target, draft = toy_pair(3, 0.8, eos_bias=-9.0)
     config = DecodingConfig(temperature=temperature)
 
@@ -260,7 +260,7 @@ def test_a_draft_beside_the_target_changes_no_text_and_writes_more(temperature: 
     assert ends[0] < 0.8 * ends[1]
 
 
-def test_more_robots_than_places_take_turns() -> None:
+def test_more_robots_than_sessions_take_turns() -> None:
     target, draft = toy_pair(3, 0.8)
     fleet = Fleet(target, world(max_sessions=2, rest_s=0.05))
     config = DecodingConfig(strategy="sd", silence_s=0.3)

@@ -37,7 +37,7 @@ from outrider.decoding.drivers.hedged_link import HedgedLink
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.edge.hedging import AT_LEAST_S, INITIAL_WAIT_S, MIN_WAITS, Directed, Hedge, Patience
+from outrider.decoding.edge.hedging import MIN_WAIT_S, INITIAL_WAIT_S, MIN_WAITS, Directed, Hedge, Patience
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
@@ -86,7 +86,7 @@ def test_any_two_schedules_give_the_targets_own_text(world, second, config, seed
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_one_dead_verifier_costs_a_moment_and_no_token(strategy: str) -> None:
+def test_one_dead_verifier_costs_little_time_and_no_token(strategy: str) -> None:
     dead = replace(QUIET, outages=(Outage(0.0, math.inf),))
     for worlds_ in ((dead, QUIET), (QUIET, dead), (DEAF, QUIET), (QUIET, DEAF)):
         decoded, _ = write(*worlds_, strategy)
@@ -95,7 +95,7 @@ def test_one_dead_verifier_costs_a_moment_and_no_token(strategy: str) -> None:
         assert max(waits(decoded)) < max(waits(alone)) + 2 * INITIAL_WAIT_S
 
 
-def test_a_verifier_that_stands_by_reads_the_prompt_and_runs_nothing_else() -> None:
+def test_a_standby_verifier_runs_only_the_prompt() -> None:
     _, alone = write(QUIET, None)
     _, both = write(QUIET, QUIET)
     assert both["prefill_cloud"] == pytest.approx(2 * alone["prefill_cloud"])
@@ -103,7 +103,7 @@ def test_a_verifier_that_stands_by_reads_the_prompt_and_runs_nothing_else() -> N
 
 
 @pytest.mark.lengthy
-def test_a_kill_of_the_leader_is_not_seen_in_the_text() -> None:
+def test_killing_the_leader_changes_no_token() -> None:
     kills = tuple(Outage(at_s, at_s + 0.5, verifier_restarts=True) for at_s in (0.1, 1.3, 2.9))
     decoded, _ = write(replace(QUIET, outages=kills), QUIET, texts=20)
     alone, _ = write(QUIET, None, texts=20)
@@ -128,7 +128,7 @@ IN_TEXT_S, PROMPT_S, BETWEEN_S, BACK_S = 0.8, 0.54, 0.53, 0.3
         ((PROMPT_S,), (PROMPT_S + 1.5 * BACK_S,)),
     ],
 )
-def test_a_verifier_that_is_gone_is_left_at_once_however_patient_the_robot_is(
+def test_a_lost_verifier_is_replaced_at_once_whatever_the_patience(
     first: tuple[float, ...], second: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Patience, "seconds", lambda *_: 1e3)
@@ -145,7 +145,7 @@ def killed_at(*at_s: float) -> VirtualWorld:
 
 
 @pytest.mark.lengthy
-def test_bursts_cost_less_beside_a_quiet_link() -> None:
+def test_bursts_of_loss_cost_less_with_a_second_link() -> None:
     link = LinkProfile(0.005, burst_s=0.5, burst_every_s=2.0)
     bursty = replace(QUIET, uplink=link, downlink=link)
     one, _ = write(bursty, None, texts=80)
@@ -191,7 +191,7 @@ class Silent(LocalLink):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_live_decoder_goes_on_at_the_second_verifier(strategy: str) -> None:
+def test_a_live_decoder_continues_at_the_second_verifier(strategy: str) -> None:
     first = Silent(VerifierService(TARGET))
     hedged = HedgedLink([first, *local_links(TARGET)])
     decoder = LinkedDecoder(hedged, DRAFT, TARGET.tokenizer, DecodingConfig(strategy), 1, "both")
@@ -227,7 +227,7 @@ def test_verifiers_of_different_models_are_refused_by_name() -> None:
         decoder.decode(request())
 
 
-def test_a_full_verifier_is_left_out_and_two_full_ones_are_busy() -> None:
+def test_one_full_verifier_is_skipped_and_two_raise_busy() -> None:
     half = over_both(Refusing(TARGET.name), *local_links(TARGET))
     assert half.decode(request()).token_ids == own_text(TARGET, request())
     with pytest.raises(BusyError):
@@ -281,7 +281,7 @@ def opened_hedge() -> tuple[Hedge, list[Directed]]:
     return hedge, asked
 
 
-def test_the_leader_alone_is_asked_until_it_is_late() -> None:
+def test_only_the_leader_is_asked_until_it_is_late() -> None:
     hedge, asked = opened_hedge()
     assert [type(frame) for number, frame in asked if number == 1][-2:] == [Open, StandBy]
     assert {number for number, _ in hedge.send(Draft(1, 1, 0, None, b"\x01\x05"), 0.1)} == {0}
@@ -291,7 +291,7 @@ def test_the_leader_alone_is_asked_until_it_is_late() -> None:
     assert all(isinstance(frame, Draft) and frame.digest is not None for _, frame in late)
 
 
-def test_the_first_answer_counts_and_the_other_stands_by() -> None:
+def test_the_first_answer_counts_and_the_other_verifier_goes_on_standby() -> None:
     hedge, _ = opened_hedge()
     hedge.watch([True, True], [1, 1], INITIAL_WAIT_S)
     forward, send = hedge.receive(1, Verdict(1, 1, 0, ROOT, (5, 6), 0, 2, 0), 0.3)
@@ -302,7 +302,7 @@ def test_the_first_answer_counts_and_the_other_stands_by() -> None:
     assert isinstance(forward, Verdict) and forward.passes == 6, "the work of both"
 
 
-def test_one_that_is_unknown_or_down_is_never_asked() -> None:
+def test_an_unknown_or_unreachable_verifier_is_never_asked() -> None:
     hedge = Hedge()
     hedge.watch([True, True], [1, 1], 0.0)
     hedge.send(OPENING, 0.0)
@@ -313,7 +313,7 @@ def test_one_that_is_unknown_or_down_is_never_asked() -> None:
     assert hedge.due_s() is None
 
 
-def test_one_that_refused_and_serves_the_text_after_all_leads() -> None:
+def test_a_verifier_that_refused_and_then_serves_leads() -> None:
     hedge, _ = opened_hedge()
     for number in (0, 1):
         hedge.receive(number, Refused(1, 1, "busy", "full"), 0.1)
@@ -327,7 +327,7 @@ def test_one_that_refused_and_serves_the_text_after_all_leads() -> None:
 
 
 @pytest.mark.parametrize("word", [Verdict(1, 1, 0, ROOT, (5,), 0, 1, 0), Opened(1, 1, 0, ROOT, 10, (2,))])
-def test_a_refusal_that_comes_twice_leaves_out_nobody_who_answers(word: CloudFrame) -> None:
+def test_a_repeated_refusal_excludes_no_verifier_that_answers(word: CloudFrame) -> None:
     hedge, _ = opened_hedge()
     for number in (0, 1):
         hedge.receive(number, Refused(1, 1, "busy", "full"), 0.1)
@@ -336,7 +336,7 @@ def test_a_refusal_that_comes_twice_leaves_out_nobody_who_answers(word: CloudFra
     assert {number for number, _ in hedge.send(Draft(1, 1, 0, ROOT, b"\x01\x06"), 0.4)} == {0}
 
 
-def test_a_verifier_that_is_back_is_given_the_text_so_far() -> None:
+def test_a_reconnected_verifier_receives_the_text_so_far() -> None:
     hedge, _ = opened_hedge()
     hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 1, 0), 0.1)
     hedge.watch([True, False], [1, 1], 0.12)
@@ -347,7 +347,7 @@ def test_a_verifier_that_is_back_is_given_the_text_so_far() -> None:
     assert opening.model == checksum_text(ROOT), "it may have been started again with another model"
 
 
-def test_verifiers_that_were_both_started_with_another_model_are_not_compared_with_what_was() -> None:
+def test_restarted_verifiers_are_not_compared_with_their_old_models() -> None:
     hedge, _ = opened_hedge()
     back = hedge.watch([True, True], [2, 2], 0.1)
     assert [number for number, frame in back if isinstance(frame, Ping)] == [0, 1]
@@ -357,7 +357,7 @@ def test_verifiers_that_were_both_started_with_another_model_are_not_compared_wi
 
 
 @pytest.mark.parametrize(("live", "up"), [(0, [True, False]), (1, [False, True])])
-def test_a_verifier_that_is_gone_keeps_no_other_from_serving_another_model(live: int, up: list[bool]) -> None:
+def test_a_lost_verifier_does_not_fix_the_model_of_the_next_text(live: int, up: list[bool]) -> None:
     hedge, _ = opened_hedge()
     hedge.watch(up, [1, 1], 0.1)
     hedge.watch(up, [1 + one for one in up], 0.2)
@@ -365,7 +365,7 @@ def test_a_verifier_that_is_gone_keeps_no_other_from_serving_another_model(live:
     assert isinstance(hedge.receive(live, Pong(1, 1, "newer", 100, 1, 8), 0.4).forward, Pong)
 
 
-def test_a_text_whose_verifier_is_gone_ends_where_the_other_serves_another_model_now() -> None:
+def test_a_text_fails_if_only_a_verifier_of_another_model_remains() -> None:
     hedge, _ = opened_hedge()
     hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 1, 0), 0.1)
     hedge.watch([False, False], [1, 1], 0.2)
@@ -392,7 +392,7 @@ def test_a_text_is_bound_to_the_model_that_wrote_it_whatever_pongs_say(pongs: li
         hedge.receive(0, Opened(1, 1, 2, 9, 10, (2,)), 0.16)
 
 
-def test_a_scheme_that_draws_on_drafts_takes_no_second_verifier() -> None:
+def test_schemes_with_evidence_allow_no_second_verifier() -> None:
     config = DecodingConfig("sd", temperature=1.0)
     with pytest.raises(ConfigError, match="outrider or ar"):
         connect_decoder("tcp://127.0.0.1:9", DRAFT, config, second_endpoint="tcp://127.0.0.1:10")
@@ -400,7 +400,7 @@ def test_a_scheme_that_draws_on_drafts_takes_no_second_verifier() -> None:
         connect_decoder("tcp://127.0.0.1:9", DRAFT, DecodingConfig(), second_endpoint="nowhere")
 
 
-def test_patience_follows_what_is_usual_and_not_the_few_that_are_late() -> None:
+def test_the_patience_follows_usual_answer_times_not_outliers() -> None:
     patience = Patience()
     assert patience.seconds(True) == patience.seconds(False) == INITIAL_WAIT_S
     for number in range(4 * MIN_WAITS):
@@ -411,4 +411,4 @@ def test_patience_follows_what_is_usual_and_not_the_few_that_are_late() -> None:
         patience.add(False, 0.2)
         patience.add(True, 0.0)
     assert patience.seconds(False) > 0.2, "a slower link is not a late one"
-    assert patience.seconds(True) == AT_LEAST_S
+    assert patience.seconds(True) == MIN_WAIT_S

@@ -8,7 +8,7 @@ from outrider.decoding.tuning import DEFAULT_TUNING
 VOCABULARY = 1000
 
 
-def test_useful_is_what_is_new_or_surer():
+def test_new_and_much_surer_hints_are_sent():
     hint_filter = HintFilter(VOCABULARY)
     assert hint_filter.accepts((1, 2), 0.5)
     assert not hint_filter.accepts((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain - 0.01)
@@ -16,14 +16,14 @@ def test_useful_is_what_is_new_or_surer():
     assert hint_filter.accepts((1, 3), 0.5)
 
 
-def test_of_the_next_verification_all_is_news():
+def test_hints_of_the_next_verification_are_all_new():
     hint_filter = HintFilter(VOCABULARY)
     assert hint_filter.accepts((1, 2), 0.9)
     hint_filter.forget()
     assert hint_filter.accepts((1, 2), 0.9)
 
 
-def test_an_empty_purse_tells_nothing_until_tokens_fill_it():
+def test_no_hint_is_sent_on_an_empty_byte_budget():
     hint_filter = HintFilter(VOCABULARY)
     told = sum(hint_filter.accepts((token,), 1.0) for token in range(100))
     assert 1 <= told < 20

@@ -22,7 +22,7 @@ def news(num_tokens: int, compute_s: float | None, drafted: int = 4, next_sent_s
     return VerdictObservation(num_tokens, drafted, compute_s, next_sent_s)
 
 
-def test_what_may_go_up_is_earned_by_verified_tokens():
+def test_verified_tokens_earn_the_byte_budget_up():
     one = EdgeEstimator(DecodingConfig(), 2.0)
     assert one.affordable_tokens > 0
     assert one.min_likelihood == DEFAULT_TUNING.min_price
@@ -39,7 +39,7 @@ def test_what_may_go_up_is_earned_by_verified_tokens():
     assert EdgeEstimator(DecodingConfig(), 3.0).affordable_tokens < start, "larger ids, fewer tokens"
 
 
-def test_where_robots_take_turns_what_goes_up_costs_nothing():
+def test_if_robots_take_turns_no_bytes_are_spent():
     one = EdgeEstimator(DecodingConfig(), 2.0)
     for number in range(20):
         one.on_verdict(number * 0.3, news(1, 0.1, next_sent_s=number * 0.3 - 0.01))
@@ -63,7 +63,7 @@ def test_a_busy_cloud_is_worth_waiting_for():
     assert one.should_send(8, 0.1)
 
 
-def test_an_idle_cloud_is_sent_what_another_token_would_not_make_up_for():
+def test_an_idle_cloud_is_sent_a_draft_if_waiting_gains_less():
     one = outlook()
     times = [one.should_send(length, 0.0) for length in range(1, 12)]
     assert times == sorted(times), "once it is time, more tokens do not change that"
@@ -79,7 +79,7 @@ def test_where_drafts_are_right_longer_chunks_are_worth_their_time():
     assert not right.should_send(4, 0.0)
 
 
-def test_a_draft_that_already_lies_there_keeps_the_cloud_busy():
+def test_a_draft_that_has_arrived_keeps_the_cloud_busy():
     idle, busy = outlook(), outlook()
     idle.on_verdict(10.0, news(3, 0.1))
     busy.on_verdict(10.0, news(3, 0.1, next_sent_s=9.95))
@@ -99,7 +99,7 @@ def test_a_verdict_without_a_forward_teaches_no_time():
     assert one.step.value == pytest.approx(0.7)
 
 
-def test_a_chunk_is_useful_from_where_it_beats_a_step():
+def test_a_chunk_is_useful_from_the_length_that_beats_a_step():
     one = outlook("outrider", verify_s=0.1)
     assert one.min_useful_tokens == 1, "nothing is known of steps yet"
     for step_s, least in ((0.1, 1), (0.055, 2), (0.01, 4)):
@@ -141,7 +141,7 @@ def test_robots_take_turns_where_another_batch_runs_before_each_drafts_own():
     assert all(robot.verdict(0.2) for _ in range(5))
 
 
-def test_turns_that_leave_no_time_for_a_whole_chunk_are_none():
+def test_waits_shorter_than_a_chunk_are_not_turns():
     """A chunk of 4 tokens and the token after it take 0.11 s or 0.09 s; the draft waits for 0.1 s."""
     for draft_s, waits_for_others in ((0.022, False), (0.018, True)):
         robot = Robot()
@@ -150,13 +150,13 @@ def test_turns_that_leave_no_time_for_a_whole_chunk_are_none():
         assert [robot.verdict(0.2) for _ in range(20)][-1] == waits_for_others
 
 
-def test_turns_end_with_the_fleet():
+def test_turns_end_when_the_other_robots_leave():
     robot = Robot()
     told = [robot.verdict(gap_s) for gap_s in [0.2] * 20 + [0.1] * 20]
     assert told[19] and not told[-1]
 
 
-def test_only_a_draft_that_was_there_in_time_waits_for_its_turn():
+def test_only_a_draft_that_arrived_in_time_counts_as_waiting():
     """A verdict is sent 0.1 s before it arrives, and a draft takes 0.1 s to arrive."""
     late, in_time = Robot(), Robot()
     assert not any(late.verdict(0.4, lead_s=0.19) for _ in range(20))

@@ -52,7 +52,7 @@ def test_the_document_with_most_words_of_the_question(question: str, best: str) 
     assert best_document(question, []) == ""
 
 
-def test_each_side_alone_says_its_part_and_both_together_all(model: QuotingModel) -> None:
+def test_each_side_alone_quotes_its_document_and_both_together_quote_both(model: QuotingModel) -> None:
     assert written(model, BOTH, [HAMMER], list(OTHERS)) == [HAMMER]
     assert written(model, BOTH, [], [REPAIRS, *OTHERS]) == [REPAIRS]
     assert sorted(written(model, BOTH, [HAMMER, *OTHERS], [*OTHERS, REPAIRS])) == [REPAIRS, HAMMER]

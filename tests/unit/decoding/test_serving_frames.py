@@ -12,7 +12,7 @@ from support.toys import own_text, request, toy_pair
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer, Verdict
 from outrider.decoding.aggregation.service import AggregationService, JointService
 from outrider.decoding.aggregation.worker import plain_context
-from outrider.decoding.drivers.serving import FrameService, Listener, serve_frames
+from outrider.decoding.drivers.serving import FrameService, PollingService, serve_frames
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
@@ -69,7 +69,7 @@ BEGINNING = (opening(**ASKS), WRONG)
 
 
 @pytest.mark.parametrize("verifier", [EAGER], indirect=True)
-def test_what_arrives_in_mid_forward_is_aimed_at_there(monkeypatch, service, verifier):
+def test_a_branch_received_during_a_forward_restarts_it(monkeypatch, service, verifier):
     monkeypatch.setattr(TARGET, "exit_row", lambda index, digest: TARGET.row(digest), raising=False)
     branch = draft(2, TEXT[2:6], digest=extend_digest(ROOT, TEXT[:2]))
     server = served(service, opening(**ASKS, max_new_tokens=7), WRONG, branch, *[None] * 6)
@@ -77,7 +77,7 @@ def test_what_arrives_in_mid_forward_is_aimed_at_there(monkeypatch, service, ver
     assert next(frame.tokens for frame in server.said if isinstance(frame, Verdict)) == TEXT[:7]
 
 
-def test_an_error_of_the_socket_ends_the_serving_wherever_it_comes(service, verifier):
+def test_a_socket_error_ends_serving_at_any_point(service, verifier):
     with pytest.raises(OSError, match="gone"):
         served(service, *BEGINNING, OSError("the socket is gone"))
     assert (verifier.stats.failed_jobs, verifier.stats.open_sessions) == (0, 1)
@@ -85,6 +85,6 @@ def test_an_error_of_the_socket_ends_the_serving_wherever_it_comes(service, veri
     assert next(frame.tokens for frame in server.said if isinstance(frame, Verdict)) == TEXT[:2]
 
 
-def test_who_has_no_use_for_what_arrives_meanwhile_is_not_asked_to_take_it():
-    assert not isinstance(peers(), Listener)
+def test_a_service_without_polling_receives_no_frames_during_a_step():
+    assert not isinstance(peers(), PollingService)
     assert served(peers(), None).said == []

@@ -21,7 +21,7 @@ def pace(accepted: int, verify_s: float = STEP_S, drafted: int = 4) -> SessionEs
     return policy
 
 
-def test_how_much_of_a_draft_is_verified_depends_on_what_stood():
+def test_the_verified_length_depends_on_past_acceptance():
     assert pace(4, verify_s=0.06).num_worth_verifying(4) == 4
     assert pace(4, verify_s=0.06).num_worth_verifying(2) == 2
     assert pace(0, verify_s=0.06).num_worth_verifying(4) == 0
@@ -41,7 +41,7 @@ def test_long_chunks_are_cut_where_their_end_does_not_pay():
     assert 1 <= policy.num_worth_verifying(8) <= 5
 
 
-def test_drafts_that_became_right_are_noticed_while_stepping():
+def test_improved_drafts_are_noticed_by_steps():
     policy = pace(0, verify_s=0.06)
     assert policy.num_worth_verifying(4) == 0
     for _ in range(200):
@@ -60,7 +60,7 @@ times = st.floats(1e-4, 2.0)
     st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), times), max_size=20),
     st.integers(0, 8),
 )
-def test_whatever_it_has_seen_its_answers_are_sane(verified, offered):
+def test_estimates_stay_within_bounds_for_any_history(verified, offered):
     policy = SessionEstimates()
     for drafted, accepted, compute_s in verified:
         policy.on_verified(drafted, compute_s)
@@ -80,7 +80,7 @@ class Lying:
         return True
 
 
-def test_what_lies_ready_is_verified_where_the_clouds_own_better_draft_has_not_come():
+def test_ready_tokens_are_verified_before_the_clouds_better_draft_arrives():
     estimates = pace(1, drafted=8)
     for length in range(9):
         estimates.on_verified(length, STEP_S)

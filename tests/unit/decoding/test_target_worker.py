@@ -87,7 +87,7 @@ def stands(judged: object, tokens: tuple[int, ...]) -> bool:
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
-def test_a_verification_left_in_its_midst_leaves_the_session_as_it_was(sessions, index):
+def test_an_aborted_verification_leaves_the_session_unchanged(sessions, index):
     one = worker(ALICE)
     [judged] = one.run([verify(0, TEXT[:4])], never)
     assert stands(judged, TEXT[:5])
@@ -100,7 +100,7 @@ def test_a_verification_left_in_its_midst_leaves_the_session_as_it_was(sessions,
     assert stands(judged, TEXT[5:9])
 
 
-def test_what_was_rolled_back_for_a_verification_that_was_left_is_forgotten():
+def test_tokens_rolled_back_for_an_aborted_verification_are_forgotten():
     """An edge may move the text to where the cache then ends. The last row does not belong there."""
     one = worker(ALICE)
     one.run([verify(0, TEXT[:8])], never)
@@ -110,7 +110,7 @@ def test_what_was_rolled_back_for_a_verification_that_was_left_is_forgotten():
     assert stands(judged, TEXT[4:5])
 
 
-def test_in_a_batch_all_are_judged_whatever_is_asked_for():
+def test_in_a_batch_no_verification_is_aborted():
     one, heard = worker(ALICE, BOB), []
     jobs = [verify(0, TEXT[:3], peer) for peer in (ALICE, BOB)]
     judged = one.run(jobs, at_exit(0, heard))
@@ -118,7 +118,7 @@ def test_in_a_batch_all_are_judged_whatever_is_asked_for():
     assert sorted(heard) == [0, 0, 1, 1, 2, 2]
 
 
-def test_a_failure_is_no_verification_left(sessions):
+def test_a_failure_is_not_an_abort(sessions):
     one = worker(ALICE)
     failing = ToySession.forward
 
@@ -148,7 +148,7 @@ def failing_at(index: int, calls: list[int]):
 
 
 @pytest.mark.parametrize("index", [0, 2])
-def test_a_listener_that_fails_is_no_failure_of_the_model(sessions, index):
+def test_an_error_of_on_hint_is_not_a_failed_job(sessions, index):
     """Its error is raised unchanged, nothing runs twice, and the session stays as it was."""
     one, calls = worker(ALICE), []
     one.run([verify(0, TEXT[:4])], never)
@@ -160,7 +160,7 @@ def test_a_listener_that_fails_is_no_failure_of_the_model(sessions, index):
     assert stands(judged, TEXT[5:9])
 
 
-def test_a_listener_that_fails_in_a_batch_leaves_all_sessions_as_they_were(sessions):
+def test_an_error_of_on_hint_in_a_batch_leaves_all_sessions_unchanged(sessions):
     one, calls = worker(ALICE, BOB), []
     jobs = [verify(0, TEXT[:3], peer) for peer in (ALICE, BOB)]
     before = [session.length for session in sessions]
@@ -178,7 +178,7 @@ def test_a_listener_that_fails_in_a_batch_leaves_all_sessions_as_they_were(sessi
     assert [stands(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
 
 
-def test_where_one_of_a_batch_fails_the_others_are_not_run_on_top_of_themselves(sessions):
+def test_after_a_failed_batch_each_chunk_runs_from_its_old_state(sessions):
     one = worker(ALICE, BOB)
 
     def broken(*given: object) -> None:
@@ -191,7 +191,7 @@ def test_where_one_of_a_batch_fails_the_others_are_not_run_on_top_of_themselves(
     assert sessions[0].length == sessions[1].length + 3
 
 
-def test_a_listener_that_fails_leaves_what_has_run_before_it_as_it_was(sessions, monkeypatch):
+def test_an_error_of_on_hint_rolls_back_chunks_run_before_it(sessions, monkeypatch):
     """The jobs of a failed batch run one by one; those that have run by then have a longer cache."""
     one = worker(ALICE, BOB)
     together = ToyModel.forward_together
@@ -216,7 +216,7 @@ def test_a_listener_that_fails_leaves_what_has_run_before_it_as_it_was(sessions,
 
 
 @pytest.mark.parametrize("failing", ["draws_on", "decide"])
-def test_what_fails_beside_the_forward_is_the_jobs_failure(monkeypatch, failing):
+def test_a_failure_outside_the_forward_is_the_jobs_result(monkeypatch, failing):
     """For example if the device has no memory left for it."""
     work = worker(ALICE, BOB)
     jobs = [verify(0, TEXT[:3]), verify(0, TEXT[:3], BOB)]
@@ -232,7 +232,7 @@ def test_what_fails_beside_the_forward_is_the_jobs_failure(monkeypatch, failing)
     assert all(stands(judged, TEXT[:4]) for judged in work.run(jobs, never))
 
 
-def test_a_text_that_is_resumed_is_taken_in_in_parts(monkeypatch):
+def test_a_resumed_text_is_cached_in_parts(monkeypatch):
     """Other jobs run between the parts, as they do between the parts of a prompt."""
     target = toy_pair(1, 1.0, eos_bias=-9.0)[0]
     text = own_text(target, DecodeRequest(PROMPT, 200))
@@ -255,7 +255,7 @@ def test_a_text_that_is_resumed_is_taken_in_in_parts(monkeypatch):
     assert sizes[3:] == [4]
 
 
-def test_a_prompt_is_not_begun_again_for_another_text_after_it(monkeypatch):
+def test_a_prompt_is_not_prefilled_again_for_another_text(monkeypatch):
     begun: list[None] = []
 
     def in_parts(session: ToySession, prompt: Prompt):

@@ -60,7 +60,7 @@ def test_a_name_that_does_not_exist_is_refused_with_the_choices() -> None:
         DEFAULT_TUNING.without("min_restart_gain")
 
 
-def test_changes_are_taken_over() -> None:
+def test_changed_values_are_used() -> None:
     changed = replace(DEFAULT_TUNING, min_restart_gain=0.4).without("second_choices", "restart")
     assert changed == replace(DEFAULT_TUNING, min_restart_gain=0.4, second_choices=False, restart=False)
 

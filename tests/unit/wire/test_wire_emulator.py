@@ -54,7 +54,7 @@ def test_frames_overtake_each_other_only_where_the_link_is_not_ordered():
         assert (taken == list(range(20))) is ordered
 
 
-def test_an_outage_takes_nothing_and_loses_what_is_in_flight():
+def test_an_outage_accepts_no_frames_and_loses_those_in_flight():
     network = Network(outages=(Outage(1.0, 2.0),))
     direction: Direction[str] = Direction(DELAYED, network, "0")
     assert direction.put("before", 10, 0.5)
@@ -71,7 +71,7 @@ def test_the_queue_is_bounded_and_lost_frames_count_as_sent():
     assert lossy.put(1, 10, 0.0) and lossy.take(9.0) is None
 
 
-def test_another_network_holds_for_what_is_sent_from_then_on_and_nothing_is_overtaken():
+def test_a_changed_network_applies_to_later_frames_in_order():
     direction: Direction[str] = Direction(DELAYED, Network(), "0")
     direction.put("slow", 10, 0.0)
     direction.follow(LinkProfile(), Network())
@@ -167,7 +167,7 @@ def test_an_outage_is_a_lost_link_and_its_end_a_new_generation():
     assert below.sent.empty()
 
 
-def test_another_network_lets_the_generation_go_up_alone_and_counts_what_an_outage_may_have_lost():
+def test_a_changed_network_never_lowers_the_generation():
     dark = Network(outages=(Outage(1.0, 2.0), Outage(4.0, 5.0)))
     link, _, clock = held(dark)
     clock.now_s = 101.5
@@ -181,7 +181,7 @@ def test_another_network_lets_the_generation_go_up_alone_and_counts_what_an_outa
     link.close()
 
 
-def test_close_hands_over_what_is_in_flight_and_may_be_repeated():
+def test_close_delivers_frames_in_flight_and_may_be_repeated():
     link, below, _ = held(Network(uplink=LinkProfile(delay_s=50.0)))
     link.send(Cancel(1, 2))
     link.close()
@@ -190,7 +190,7 @@ def test_close_hands_over_what_is_in_flight_and_may_be_repeated():
     assert below.num_closed == 2 and link.state is LinkState.LOST
 
 
-def test_a_link_that_breaks_below_is_a_lost_one(caplog):
+def test_a_failure_of_the_inner_link_is_a_lost_link(caplog):
     link, below, _ = held(Network())
     below.news.put((PrefillAgain(1, 2), 9))
     assert link.receive(NEWS_S) == (PrefillAgain(1, 2), 9)

@@ -109,7 +109,7 @@ def test_sequence_wise_takes_one_of_the_two_texts_whole():
     assert taken == {0, 1}
 
 
-def test_the_device_that_alone_aggregates_tells_nothing_but_the_text():
+def test_a_device_that_alone_aggregates_sends_only_the_text():
     """The device sends only the text: none of its drafts and distributions."""
     sent = []
     watching = peer_world(extra_delay_s=lambda frame, num_bytes, now_s: sent.append(frame) or 0.0)

@@ -146,7 +146,7 @@ def test_rounding_is_right_on_average(bits):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("share", SHARES)
-def test_theorem_1_holds_of_what_was_never_sent(shape, share):
+def test_theorem_1_holds_for_unsent_distributions(shape, share):
     """Rows are rounded to 8 units and packed; the token still follows the mixture of the full rows."""
     full = tuple(torch.tensor(probs, dtype=torch.float64) for probs in SHAPES[shape])
     pieces = offsets_of(full, 3)
