@@ -91,10 +91,10 @@ def run(cloud: VerifierService, job: CloudJob) -> CloudResult:
 
 def opened(cloud: VerifierService, peer: Peer = ALICE, **options) -> None:
     assert frames(cloud.receive(peer, opening(**options))) == []
-    told = step(cloud)
-    while not told:  # another part of a prompt, or of a text that is resumed
-        told = step(cloud)
-    assert isinstance(frames(told)[0], Opened)
+    replies = step(cloud)
+    while not replies:  # another part of a prompt, or of a text that is resumed
+        replies = step(cloud)
+    assert isinstance(frames(replies)[0], Opened)
 
 
 def both_opened(cloud: VerifierService, **options) -> None:
@@ -129,8 +129,8 @@ def branched(text: tuple[int, ...], at: int = 1, ready: int = 4) -> list[tuple[i
     return [(*wrong, 3, 4), text[: at + 1 + ready]]
 
 
-def verdicts(said: list) -> list[tuple[int, ...]]:
-    return [frame.tokens for frame in said if isinstance(frame, Verdict)]
+def verdicts(frames: list) -> list[tuple[int, ...]]:
+    return [frame.tokens for frame in frames if isinstance(frame, Verdict)]
 
 
 def practised(cloud: VerifierService) -> VerifierService:
@@ -146,8 +146,8 @@ def practised(cloud: VerifierService) -> VerifierService:
             for tokens in branched(text[known:]):
                 cloud.receive(ALICE, draft(known, tokens, epoch=0, digest=extend_digest(ROOT, text[:known])))
         job = next_job(cloud)
-        said = frames(cloud.finish([job], [run(cloud, job)], 0.06 if job.draft else 0.05))
-        known += sum(len(tokens) for tokens in verdicts(said))
+        answers = frames(cloud.finish([job], [run(cloud, job)], 0.06 if job.draft else 0.05))
+        known += sum(len(tokens) for tokens in verdicts(answers))
     return cloud
 
 

@@ -75,7 +75,7 @@ def test_a_batch_ends_before_an_expensive_slot():
 def test_at_least_one_session_joins_and_none_is_left_out_for_ever(candidates, base_s, added_s):
     chosen = joining(candidates, lambda size: base_s + added_s * size)
     assert chosen
-    assert all(place in chosen for place, one in enumerate(candidates) if not one.can_wait)
+    assert all(index in chosen for index, candidate in enumerate(candidates) if not candidate.can_wait)
 
 
 def test_the_cloud_drafts_for_sessions_without_drafts_if_the_batch_has_room():

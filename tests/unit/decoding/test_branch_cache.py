@@ -89,7 +89,7 @@ def test_a_preferred_run_is_followed_first_and_only_its_first_token_is():
     pool.add_runs(0, ROOT, [Run(0, (3, 5), preferred=True)])
     assert pool.best(ROOT, 9)[0] == (3, 4)
     pool.add_runs(0, ROOT, [Run(0, (3,)), Run(0, (5,), preferred=True), Run(2, (1,))])
-    assert pool.best(ROOT, 9)[0] == (3, 5), "what is told again without preference stays where it was"
+    assert pool.best(ROOT, 9)[0] == (3, 5), "a token added again without preference keeps its rank"
     pool.add_runs(0, ROOT, [Run(0, (1,), preferred=True)])
     assert pool.best(ROOT, 9)[0] == (1, 2)
 
@@ -185,8 +185,8 @@ def test_the_likeliest_open_ends_come_first():
     assert [path for path, _ in ends] == [(1, 4), (2,), (1, 5), (3,)]
     assert [chance for _, chance in ends] == pytest.approx([0.42, 0.3, 0.28, 0.15])
     assert pool.open_ends([((), ROOT, 1.0)], anywhere, 2, chances) == ends[:2]
-    told = [((2,), after(2), 0.8), ((), ROOT, 0.2)]
-    assert next(iter(pool.open_ends(told, anywhere, 9, chances))) == ((2,), 0.8), "what an exit predicts"
+    starts = [((2,), after(2), 0.8), ((), ROOT, 0.2)]
+    assert next(iter(pool.open_ends(starts, anywhere, 9, chances))) == ((2,), 0.8), "what an exit predicts"
     short = pool.open_ends([((), ROOT, 1.0)], lambda path: len(path) < 2, 9, chances)
     assert [path for path, _ in short] == [(2,), (3,)]
 

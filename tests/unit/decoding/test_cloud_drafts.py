@@ -60,9 +60,9 @@ def test_any_schedule_gives_the_targets_own_text(
     target, draft = toy_pair(seed, at_the_edge or 0.0, eos_bias)
     config = DecodingConfig(strategy, temperature=temperature, seed=seed, silence_s=0.4)
     edge = draft if at_the_edge is not None or STRATEGIES[strategy].when_idle == "wait" else None
-    beside = cloud_draft(seed, in_the_cloud, eos_bias)
+    cloud_model = cloud_draft(seed, in_the_cloud, eos_bias)
     if config.scheme.deterministic:
-        decoder = VirtualDecoder(target, edge, config, world, cloud_draft=beside)
+        decoder = VirtualDecoder(target, edge, config, world, cloud_draft=cloud_model)
         for name in ("first", "second"):
             asked = request(name, max_new_tokens, deadline_s=1e5)
             decoded = decoder.decode(asked)
@@ -99,14 +99,14 @@ def textbook(target: ToyModel, draft: ToyModel, asked: DecodeRequest) -> tuple[i
 @given(worlds, st.integers(0, 50), st.sampled_from([0.0, 0.7, 1.0]), st.integers(1, 40))
 def test_greedy_ids_are_those_of_the_textbook_and_of_ar(world, seed, agreement, max_new_tokens):
     target, draft = toy_pair(seed, 0.5)
-    beside, asked = cloud_draft(seed, agreement, -1.0), request("first", max_new_tokens, deadline_s=1e5)
+    cloud_model, asked = cloud_draft(seed, agreement, -1.0), request("first", max_new_tokens, deadline_s=1e5)
     texts = {
-        VirtualDecoder(target, edge, DecodingConfig(strategy, silence_s=0.4), world, cloud_draft=beside)
+        VirtualDecoder(target, edge, DecodingConfig(strategy, silence_s=0.4), world, cloud_draft=cloud_model)
         .decode(asked)
         .token_ids
         for strategy, edge in (("outrider", draft), ("outrider", None), ("ar", None))
     }
-    assert texts == {textbook(target, beside, asked)}
+    assert texts == {textbook(target, cloud_model, asked)}
 
 
 def world(cloud_draft_token_s: float = 0.002) -> VirtualWorld:
@@ -115,11 +115,13 @@ def world(cloud_draft_token_s: float = 0.002) -> VirtualWorld:
     return VirtualWorld(lambda frame: wire_bytes(encode(frame)), compute, link, link)
 
 
-def elapsed_s(edge: ToyModel | None, beside: ToyModel | None, in_world: VirtualWorld, events=None) -> float:
+def elapsed_s(
+    edge: ToyModel | None, cloud_model: ToyModel | None, in_world: VirtualWorld, events=None
+) -> float:
     """Return the virtual seconds of six texts for a robot with the draft model `edge`."""
     target, _ = toy_pair(3, 0.0, eos_bias=-9.0)
     config, observer = DecodingConfig(silence_s=1e3), None if events is None else events.append
-    decoder = VirtualDecoder(target, edge, config, in_world, observer, beside)
+    decoder = VirtualDecoder(target, edge, config, in_world, observer, cloud_model)
     return sum(decoder.decode(request(f"text {n}", deadline_s=1e5)).elapsed_s for n in range(6))
 
 

@@ -148,14 +148,14 @@ def test_choosing_needs_no_more_memory_than_documented():
     num_rows, vocab_size, smaller = 64, 4096, 256
     drawn = [Draw(Sampling(0.7, seed=seed), 3) for seed in range(num_rows)]
     keys = generator_keys([one.sampling.seed for one in drawn], [3] * num_rows, HOST)
-    logits, said = torch.randn(num_rows, vocab_size), CHOICE_WORKSPACE_BYTES // smaller
+    logits, documented_bytes = torch.randn(num_rows, vocab_size), CHOICE_WORKSPACE_BYTES // smaller
     with Held() as held:
         noise = noise_there(keys, vocab_size, BLOCKS_AT_ONCE // smaller)
-    assert 0.5 * said < held.most - 8 * noise.numel() < said
+    assert 0.5 * documented_bytes < held.most - 8 * noise.numel() < documented_bytes
     draws = Draws([one.sampling for one in drawn], lambda: noise)
     with Held(logits, noise) as held:
         decide_there(logits, draws, NUMBERS_AT_ONCE // smaller)
-    assert 0.5 * said < held.most < said
+    assert 0.5 * documented_bytes < held.most < documented_bytes
 
 
 def test_deciding_leaves_nothing_on_the_host():

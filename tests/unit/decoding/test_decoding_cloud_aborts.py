@@ -40,22 +40,20 @@ def offer(cloud: VerifierService, text: tuple[int, ...], at: int = 1) -> Verify:
     return job
 
 
-def names(job: Verify, outcome: tuple[int, ...], exit_index: int = 0, sure: float = 1.0) -> ExitHint:
+def exit_hint(job: Verify, outcome: tuple[int, ...], exit_index: int = 0, sure: float = 1.0) -> ExitHint:
     """Return an exit's hint that predicts this outcome of the verification."""
     choices = (*outcome, *job.draft[len(outcome) :], 7)[: len(job.draft) + 1]
     return ExitHint(exit_index, len(outcome) - 1, outcome[-1], sure, choices, (sure,) * len(choices))
 
 
 @pytest.mark.parametrize(("acceptance", "temperature"), [("greedy", 0.0), ("coupled", 0.0), ("coupled", 1.0)])
-def test_after_an_abort_the_predicted_outcome_and_its_branch_are_verified_together(
-    acceptance, temperature
-):
+def test_after_an_abort_the_predicted_outcome_and_its_branch_are_verified_together(acceptance, temperature):
     cloud, text = service(EAGER), own(temperature=temperature)
     opened(cloud, acceptance=acceptance, temperature=temperature, **USEFUL)
     job = offer(cloud, text)
     assert not cloud.should_abort(job)
-    told = [hint.tokens for hint in frames(cloud.hint(job, names(job, text[:2])))]
-    assert told == [text[:2], (*job.draft, 7)], "the draft may yet be right"
+    hinted = [hint.tokens for hint in frames(cloud.hint(job, exit_hint(job, text[:2])))]
+    assert hinted == [text[:2], (*job.draft, 7)], "the draft may yet be right"
     assert cloud.should_abort(job)
     assert cloud.finish([job], [Aborted()], 0.01) == []
     again = next_job(cloud)
@@ -76,15 +74,15 @@ def test_a_wrong_exit_token_is_rejected_by_the_target():
         cloud.receive(ALICE, draft(0, tokens))
     job = next_job(cloud)
     assert 29 not in text[:2] and job.draft == main != wrong
-    cloud.hint(job, names(job, other[:2]))
+    cloud.hint(job, exit_hint(job, other[:2]))
     cloud.finish([job], [Aborted()], 0.01)
     again = next_job(cloud)
     assert again.draft == other
     [verdict] = frames(cloud.finish([again], [run(cloud, again)], 0.1))
     assert verdict.tokens == text[:2]
-    assert verdict.drafted == 4, "the exit's token that fell was no draft"
+    assert verdict.drafted == 4, "the rejected exit token does not count as drafted"
     cloud.receive(ALICE, draft(2, text[2:5], digest=extend_digest(ROOT, text[:2])))
-    assert next_job(cloud).draft == text[2:5], "what was predicted is forgotten"
+    assert next_job(cloud).draft == text[2:5], "the predictions are forgotten"
 
 
 def test_tokens_cut_off_in_a_shared_batch_are_not_counted_as_drafted():
@@ -95,7 +93,7 @@ def test_tokens_cut_off_in_a_shared_batch_are_not_counted_as_drafted():
     for tokens in (main, other):
         cloud.receive(ALICE, draft(0, tokens))
     job = next_job(cloud)
-    cloud.hint(job, names(job, other[:2]))
+    cloud.hint(job, exit_hint(job, other[:2]))
     cloud.finish([job], [Aborted()], 0.01)
     cloud.receive(BOB, draft(0, text[:3]))
     jobs = cloud.next_jobs()
@@ -113,7 +111,7 @@ def test_an_exit_token_is_not_counted_as_drafted_if_the_draft_is_cut_after_it():
         cloud.receive(ALICE, draft(0, tokens))
     for outcome in (first[:2], second[:4]):
         job = next_job(cloud)
-        cloud.hint(job, names(job, outcome))
+        cloud.hint(job, exit_hint(job, outcome))
         assert cloud.should_abort(job)
         cloud.finish([job], [Aborted()], 0.01)
     cloud.receive(BOB, draft(0, text[:3]))
@@ -129,7 +127,7 @@ def test_the_time_of_an_aborted_verification_is_not_learnt():
     cloud, text = service(EAGER), own()
     opened(cloud, **USEFUL)
     job = offer(cloud, text)
-    cloud.hint(job, names(job, text[:2]))
+    cloud.hint(job, exit_hint(job, text[:2]))
     cloud.finish([job], [Aborted()], 0.01)
     again = next_job(cloud)
     cloud.finish([again], [run(cloud, again)], 0.1)
@@ -148,7 +146,7 @@ def test_a_step_is_aborted_for_a_ready_branch():
     first = next_job(cloud)
     assert first.draft == ()
     cloud.receive(ALICE, draft(0, text[:5]))
-    cloud.hint(first, names(first, text[:1]))
+    cloud.hint(first, exit_hint(first, text[:1]))
     assert cloud.should_abort(first)
     cloud.finish([first], [Aborted()], 0.01)
     assert next_job(cloud).draft == text[:5]
@@ -160,11 +158,11 @@ def test_nothing_is_aborted_without_a_ready_branch():
     main, _ = branched(text)
     cloud.receive(ALICE, draft(0, main))
     job = next_job(cloud)
-    cloud.hint(job, names(job, text[:2]))
+    cloud.hint(job, exit_hint(job, text[:2]))
     assert not cloud.should_abort(job)
     cloud.receive(ALICE, draft(2, text[2:5], digest=extend_digest(ROOT, text[:2])))
-    cloud.hint(job, names(job, text[:2], exit_index=1))
-    assert cloud.should_abort(job), "what came meanwhile counts"
+    cloud.hint(job, exit_hint(job, text[:2], exit_index=1))
+    assert cloud.should_abort(job), "the branch has arrived meanwhile"
 
 
 @pytest.mark.parametrize("when_idle", ["wait", "step"])
@@ -173,7 +171,7 @@ def test_strategies_other_than_adaptive_never_abort(when_idle, hints):
     cloud, text = service(EAGER), own()
     opened(cloud, when_idle=when_idle, hints=hints)
     job = offer(cloud, text)
-    cloud.hint(job, names(job, text[:2]))
+    cloud.hint(job, exit_hint(job, text[:2]))
     assert not cloud.should_abort(job)
 
 
@@ -188,15 +186,15 @@ def test_a_verification_of_a_text_that_has_ended_or_changed_is_aborted(when_idle
     opened(cloud, when_idle=when_idle, hints="useful")
     job = offer(cloud, text)
     cloud.receive(ALICE, news)
-    assert cloud.hint(job, names(job, text[:2])) == []
+    assert cloud.hint(job, exit_hint(job, text[:2])) == []
     assert cloud.should_abort(job)
     assert cloud.finish([job], [Aborted()], 0.01) == []
     later = next_job(cloud)
     assert not (isinstance(later, Verify) and later.draft)
 
 
-@pytest.mark.parametrize(("left_after_s", "passes"), [(0.02, 2), (0.08, 3)])
-def test_an_aborted_forward_counts_by_the_share_of_its_time_that_it_ran(left_after_s, passes):
+@pytest.mark.parametrize(("aborted_after_s", "passes"), [(0.02, 2), (0.08, 3)])
+def test_an_aborted_forward_counts_by_the_share_of_its_time_that_it_ran(aborted_after_s, passes):
     cloud, text = service(EAGER), own()
     opened(cloud, **USEFUL)
     cloud.receive(ALICE, draft(0, text[:4]))
@@ -206,10 +204,10 @@ def test_an_aborted_forward_counts_by_the_share_of_its_time_that_it_ran(left_aft
     for tokens in ((wrong, 3, 4), text[5:9]):
         cloud.receive(ALICE, draft(5, tokens, digest=extend_digest(ROOT, text[:5])))
     job = next_job(cloud)
-    cloud._clock.now_s += left_after_s
-    cloud.hint(job, names(job, text[5:6]))
+    cloud._clock.now_s += aborted_after_s
+    cloud.hint(job, exit_hint(job, text[5:6]))
     assert cloud.should_abort(job)
-    cloud.finish([job], [Aborted()], left_after_s)
+    cloud.finish([job], [Aborted()], aborted_after_s)
     again = next_job(cloud)
     [verdict] = frames(cloud.finish([again], [run(cloud, again)], 0.1))
     assert (verdict.tokens, verdict.passes) == (text[5:10], passes)
@@ -224,12 +222,12 @@ def test_nothing_is_aborted_in_a_shared_batch():
     for peer in (ALICE, BOB):
         for tokens in branched(text):
             cloud.receive(peer, draft(0, tokens))
-    said = frames(step(cloud))
-    assert verdicts(said) == [text[:2], text[:2]]
+    replies = frames(step(cloud))
+    assert verdicts(replies) == [text[:2], text[:2]]
     assert cloud.stats.aborted == 0
     cloud._clock.now_s += 5.0
     for peer in (ALICE, BOB):
         cloud.receive(peer, draft(2, text[2:4], digest=extend_digest(ROOT, text[:2])))
     step(cloud)
     sessions = cloud._machine._sessions.values()
-    assert not any(one.estimates.times.begin_again_s for one in sessions), "nothing was left"
+    assert not any(session.estimates.times.begin_again_s for session in sessions), "no abort"

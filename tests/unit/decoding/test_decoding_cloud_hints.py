@@ -22,8 +22,8 @@ def hinting(hints: str, when_idle="wait", max_new_tokens: int = 200, tuning: Ada
 
 def test_all_hints_are_sent_if_the_rules_ask_for_all():
     cloud, job = hinting("all")
-    said = [ExitHint(0, 1, 9, 0.4), ExitHint(1, 1, 9, 0.41), ExitHint(2, 2, 7, 1.0)]
-    answers = [frames(cloud.hint(job, hint)) for hint in said]
+    exit_hints = [ExitHint(0, 1, 9, 0.4), ExitHint(1, 1, 9, 0.41), ExitHint(2, 2, 7, 1.0)]
+    answers = [frames(cloud.hint(job, hint)) for hint in exit_hints]
     expected = [(0, 40, (job.draft[0], 9)), (1, 41, (job.draft[0], 9)), (2, 100, (*job.draft[:2], 7))]
     assert [(hint.exit, hint.confidence, hint.tokens) for [hint] in answers] == expected
     assert all(hint.base == 0 for [hint] in answers)
@@ -39,9 +39,9 @@ def test_a_useful_hint_is_new_and_likely():
     cloud, job = hinting("useful", "adaptive")
     [first] = frames(cloud.hint(job, doubting(job, 0, 0, 9)))
     assert first.tokens == (9,)
-    assert first.confidence < 100, "a hint is not believed by its own word alone"
-    assert cloud.hint(job, doubting(job, 1, 0, 9)) == [], "no news"
-    assert cloud.hint(job, doubting(job, 2, 0, 8, 0.1)) == [], "hardly to be trusted"
+    assert first.confidence < 100, "the confidence is calibrated"
+    assert cloud.hint(job, doubting(job, 1, 0, 9)) == [], "nothing new"
+    assert cloud.hint(job, doubting(job, 2, 0, 8, 0.1)) == [], "too unlikely"
     assert len(cloud.hint(job, doubting(job, 2, 0, 8))) == 1
 
 
@@ -49,9 +49,9 @@ def test_an_exit_that_contradicts_the_draft_twice_gives_two_hints():
     cloud, job = hinting("useful", "adaptive", tuning=AdaptiveTuning(min_outcome_prob=0.02))
     once = doubting(job, 0, 1, 9)
     twice = once._replace(choices=(*once.choices[:3], 8, *once.choices[4:]))
-    said = frames(cloud.hint(job, twice))
-    assert [hint.tokens for hint in said] == [(job.draft[0], 9), (*job.draft[:3], 8)]
-    assert said[0].confidence > said[1].confidence > 0
+    sent = frames(cloud.hint(job, twice))
+    assert [hint.tokens for hint in sent] == [(job.draft[0], 9), (*job.draft[:3], 8)]
+    assert sent[0].confidence > sent[1].confidence > 0
 
 
 def test_useful_hints_keep_to_their_byte_budget():

@@ -135,8 +135,8 @@ def test_sessions_may_open_and_close_during_a_forward():
 def test_schemes_that_test_distributions_never_abort(acceptance):
     """A ready or predicted branch would need the probability that it was drawn with."""
     one, text = running(tuning=EAGER, acceptance=acceptance)
-    main, beside = branched(text)
-    one.arriving = [(ALICE, proposal((), beside))]
+    main, branch = branched(text)
+    one.arriving = [(ALICE, proposal((), branch))]
     one.cloud.receive(ALICE, proposal((), main))
     assert len(one.step()) >= 1
     assert one.cloud.stats.aborted == one.cloud.stats.failed_jobs == 0

@@ -65,12 +65,12 @@ def test_the_cost_of_exits_is_measured_while_a_robot_is_alone():
     for open_texts, tries in ((opened, True), (both_opened, False)):
         cloud = service()
         open_texts(cloud, **USEFUL, max_new_tokens=60)
-        heard = []
+        exits_read = []
         for _ in range(40):
             jobs = cloud.next_jobs()
-            heard += [job.hints for job in jobs]
+            exits_read += [job.hints for job in jobs]
             cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
-        assert (False in heard) == tries
+        assert (False in exits_read) == tries
 
 
 def test_a_prompt_waits_while_its_robot_has_used_more_time_than_the_others():
@@ -361,8 +361,8 @@ def test_the_time_of_a_prompt_is_summed_over_its_parts(monkeypatch):
     assert part() == part() == []
     cloud.receive(ALICE, Cancel(5, 1))
     cloud.receive(ALICE, opening(epoch=2))
-    told = [reply.frame for _ in range(4) for reply in part()]
-    assert [frame.prefill_us for frame in told] == [4_000_000]
+    opened_frames = [reply.frame for _ in range(4) for reply in part()]
+    assert [frame.prefill_us for frame in opened_frames] == [4_000_000]
     cloud.receive(BOB, opening())
     part()
     cloud.receive(BOB, Close(5, 1))
@@ -388,7 +388,7 @@ def test_repeated_opens_with_other_texts_delay_no_other_robot(monkeypatch):
         return session.prefill(prompt)
 
     monkeypatch.setattr(ToySession, "prefill_parts", in_parts)
-    cloud, text, told, mallory = service(), own(200), [], Peer("", b"mallory")
+    cloud, text, served, mallory = service(), own(200), [], Peer("", b"mallory")
     cloud.receive(mallory, opening(tokens=text[:70], max_new_tokens=200))
     for peer in (ALICE, BOB):
         cloud.receive(peer, opening())
@@ -396,9 +396,9 @@ def test_repeated_opens_with_other_texts_delay_no_other_robot(monkeypatch):
         cloud.receive(mallory, opening(tokens=(turn % 2, *text[: 70 + turn]), max_new_tokens=200))
         jobs = cloud.next_jobs()
         answers = cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.1)
-        told += [reply.peer for reply in answers if isinstance(reply.frame, Opened)]
-    assert told.count(ALICE) == told.count(BOB) == 1
-    assert {ALICE, BOB} <= set(told[:3])
+        served += [reply.peer for reply in answers if isinstance(reply.frame, Opened)]
+    assert served.count(ALICE) == served.count(BOB) == 1
+    assert {ALICE, BOB} <= set(served[:3])
 
 
 def test_a_long_resumed_text_is_prefilled_in_parts():
@@ -421,4 +421,6 @@ def test_a_long_resumed_text_is_prefilled_in_parts():
     alice = next(job for job in cloud.next_jobs() if job.key.peer == ALICE)
     assert isinstance(alice, Verify) and alice.tokens == text[:300]
     close = opening(tokens=text[:310], max_new_tokens=400, when_idle="step")
-    assert isinstance(frames(cloud.receive(ALICE, close))[0], Opened), "a few are taken in with what is next"
+    assert isinstance(frames(cloud.receive(ALICE, close))[0], Opened), (
+        "a few are cached by the next verification"
+    )

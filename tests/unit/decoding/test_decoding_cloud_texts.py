@@ -164,7 +164,7 @@ def test_refused_sessions_are_closed_when_another_peer_needs_room():
             assert frames(cloud.receive(stranger, Resume(5, 1, 0, ROOT))) == [refusal]
     opened(cloud, BOB)
     [refusal] = frames(cloud.receive(strangers[-1], opening(epoch=2)))
-    assert refusal.reason == "busy", "a text that is decoded keeps its place"
+    assert refusal.reason == "busy", "a text that is decoded keeps its session"
     cloud.receive(ALICE, Cancel(5, 1))
     [refusal] = frames(cloud.receive(strangers[-1], opening(epoch=2)))
     assert refusal.reason == "busy", "so does one that was just cancelled"
@@ -239,7 +239,7 @@ def test_a_complete_text_is_closed_when_another_peer_needs_room():
     opened(cloud, ALICE, max_new_tokens=1, when_idle="step")
     step(cloud)
     [refusal] = frames(cloud.receive(BOB, opening()))
-    assert refusal.reason == "busy", "its robot may not have heard the end yet"
+    assert refusal.reason == "busy", "its robot may not have received the end yet"
     cloud._clock.now_s += 1.1
     opened(cloud, BOB)
     assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == [PrefillAgain(5, 1)]

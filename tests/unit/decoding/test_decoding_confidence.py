@@ -39,4 +39,4 @@ def test_more_confident_hints_are_right_more_often():
         hints.append((hint_confidence(exits), bool(torch.equal(exits.argmax(-1), own.argmax(-1)))))
     hints.sort()
     half = len(hints) // 2
-    assert sum(stands for _, stands in hints[half:]) > 3 * sum(stands for _, stands in hints[:half])
+    assert sum(is_right for _, is_right in hints[half:]) > 3 * sum(is_right for _, is_right in hints[:half])

@@ -35,7 +35,7 @@ def test_a_gap_is_requested_again_without_an_answer():
     text = (3, 4, 5, 6, 7)
     asked = [Send(Resume(5, 1, 0, ROOT))]
     answers = [machine.receive(verdict(text[: base + 1], base), 0.2 * base) for base in (1, 2, 3, 4)]
-    assert answers == [asked, [], [], asked], "a quarter of the silence it stands is long enough"
+    assert answers == [asked, [], [], asked], "a quarter of silence_s must pass between two of them"
 
 
 def test_prefill_again_sends_the_text_so_far_and_the_waiting_chunk():
@@ -205,7 +205,7 @@ def test_forwards_between_two_verdicts_are_counted_once_however_the_verdicts_com
     text = (1, 2, 3, 4)
     machine.receive(verdict(text[:1], 0, passes=1), 1.0)
     machine.receive(verdict(text[:2], 1, passes=3), 2.0)
-    assert seen == [1, 2], "one was left in between"
+    assert seen == [1, 2], "one was aborted in between"
     machine.receive(verdict(text, 3, passes=5), 3.0)
     machine.receive(verdict(text[:3], 2, passes=5, verify_us=0), 4.0)
     assert machine.tokens == text

@@ -126,5 +126,5 @@ def test_a_text_that_ends_with_a_drawn_token_is_ended_at_the_cloud_too():
     assert machine.done and commit.tokens == (3, min(TOKENIZER.end_ids))
     assert last == Send(Cancel(5, 1))
     machine, _ = settling("split")
-    told = verdict((3, min(TOKENIZER.end_ids)), 0, drafted=1)
-    assert [type(action) for action in machine.receive(told, 1.0)] == [Commit], "it knows its own"
+    final = verdict((3, min(TOKENIZER.end_ids)), 0, drafted=1)
+    assert [type(action) for action in machine.receive(final, 1.0)] == [Commit], "it knows its own"

@@ -65,17 +65,19 @@ def test_packed_branches_hold_exactly_the_wanted_paths(steps, chosen):
     tree, nodes = grown(steps)
     wanted = [nodes[index] for index in chosen if index < len(nodes)]
     parent, runs = branches_to(tree, wanted)
-    told = paths_of(list(unpack_runs(pack_runs(runs))))
+    sent = paths_of(list(unpack_runs(pack_runs(runs))))
     prefix = tree.tokens(parent)
     steps_of_wanted = {tree.tokens(step) for node in wanted for step in tree.path(node)}
     below = {tokens[len(prefix) :] for tokens in steps_of_wanted if len(tokens) > len(prefix)}
-    assert set(told) == below
-    assert len(told) == len(below), "a token is told twice"
+    assert set(sent) == below
+    assert len(sent) == len(below), "a token is sent twice"
     assert {tree.tokens(node)[len(prefix) :] for node in wanted} <= below
     firsts = {tokens[:1] for tokens in below}
     if parent is not tree.root:
         assert len(prefix) > CHEAPER_THAN_A_DIGEST
-        assert len(firsts) != 1 or tree.find((*prefix, *firsts.pop())) in wanted, "told from too far up"
+        assert len(firsts) != 1 or tree.find((*prefix, *firsts.pop())) in wanted, (
+            "a digest of a longer prefix would do"
+        )
 
 
 @pytest.mark.lengthy
@@ -97,12 +99,12 @@ def test_the_cloud_verifies_the_likeliest_branch_in_whatever_order_branches_were
         wanted = [nodes[index] for index in sorted(chosen) if index < len(nodes)]
         parent, runs = branches_to(tree, wanted)
         pool.add_runs(parent.length, parent.digest, unpack_runs(pack_runs(runs)))
-        told = {step for node in wanted for step in tree.path(node) if step.length > parent.length}
-        for node in told:
+        steps = {step for node in wanted for step in tree.path(node) if step.length > parent.length}
+        for node in steps:
             node.sent_s = 1.0
     for node in nodes:
-        told_below = [child for child in node.children.values() if child.sent_s is not None]
-        likeliest = max(told_below, key=lambda child: child.likelihood, default=None)
+        sent_below = [child for child in node.children.values() if child.sent_s is not None]
+        likeliest = max(sent_below, key=lambda child: child.likelihood, default=None)
         assert pool.best(node.digest, 1)[0] == ((likeliest.token,) if likeliest else ())
 
 

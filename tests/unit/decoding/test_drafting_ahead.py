@@ -45,8 +45,8 @@ def elapsed_s(agreement: float, apart: bool, cloud_draft_token_s: float = 0.006)
     target, _ = toy_pair(3, 0.0, eos_bias=-9.0)
     there = world(cloud_draft_token_s)
     there = replace(there, compute=replace(there.compute, cloud_draft_apart=apart))
-    config, beside = DecodingConfig(silence_s=1e3), cloud_draft(3, agreement, -9.0)
-    decoder = VirtualDecoder(target, None, config, there, cloud_draft=beside)
+    config, cloud_model = DecodingConfig(silence_s=1e3), cloud_draft(3, agreement, -9.0)
+    decoder = VirtualDecoder(target, None, config, there, cloud_draft=cloud_model)
     seconds = 0.0
     for number in range(6):
         asked = request(f"text {number}", deadline_s=1e5)
@@ -170,10 +170,10 @@ class Held:
 
 
 class Owner:
-    """Returns each batch of jobs once, and records the finished ones in `heard`."""
+    """Returns each batch of jobs once, and records the finished ones in `finished`."""
 
     def __init__(self, *batches: Sequence[CloudDraft]) -> None:
-        self.batches, self.heard, self.worker = list(batches), [], Held()
+        self.batches, self.finished, self.worker = list(batches), [], Held()
         self.lock = threading.RLock()
         self.ahead = DraftAhead(self.worker, self.lock, self.next_jobs, self.finish, lambda: 0.0)
 
@@ -181,7 +181,7 @@ class Owner:
         return list(self.batches.pop(0)) if self.batches else []
 
     def finish(self, jobs: Sequence[CloudDraft], results: Sequence[Choices], seconds: float) -> None:
-        self.heard.append(list(jobs))
+        self.finished.append(list(jobs))
 
     def while_it_runs(self, call: Callable[[], None]) -> threading.Thread:
         """Run `call` in another thread, once a batch has begun."""
@@ -202,7 +202,7 @@ def test_drafts_that_the_target_waits_for_run_first():
     assert owner.worker.begun.acquire(timeout=10.0), "the batch was given up for another"
     owner.let_go(1)
     waiting.join(10.0)
-    assert owner.heard == [[job(3)]]
+    assert owner.finished == [[job(3)]]
 
 
 def test_a_running_batch_with_the_same_jobs_is_waited_for():
@@ -212,18 +212,18 @@ def test_a_running_batch_with_the_same_jobs_is_waited_for():
     waiting = owner.while_it_runs(lambda: owner.ahead.run_now([fewer]))
     owner.let_go(2)
     waiting.join(10.0)
-    assert owner.heard[0] == [job(1), job(2)], "it was not given up"
+    assert owner.finished[0] == [job(1), job(2)], "it was not aborted"
 
 
 def test_drafting_ahead_stops_without_jobs_and_can_resume():
     owner = Owner([job(1)], [job(2)])
     owner.let_go(3)
     owner.ahead.run_now([job(3)])
-    assert owner.heard == [[job(3)], [job(1)], [job(2)]]
+    assert owner.finished == [[job(3)], [job(1)], [job(2)]]
     owner.batches = [[job(4)]]
     owner.let_go(2)
     owner.ahead.run_now([job(5)])
-    assert owner.heard[3:] == [[job(5)], [job(4)]]
+    assert owner.finished[3:] == [[job(5)], [job(4)]]
 
 
 def test_an_error_is_raised_and_the_next_batch_still_runs():
@@ -236,7 +236,7 @@ def test_an_error_is_raised_and_the_next_batch_still_runs():
     owner.next_jobs = list
     owner.let_go(1)
     failing.run_now([job(2)])
-    assert owner.heard == [[job(1)], [job(2)]]
+    assert owner.finished == [[job(1)], [job(2)]]
 
 
 def test_caches_of_sessions_that_are_gone_are_freed_once_nothing_runs():
@@ -252,8 +252,8 @@ def test_caches_of_sessions_that_are_gone_are_freed_once_nothing_runs():
 
 def test_the_number_of_positions_in_a_batch_is_the_one_that_gains_most():
     cloud = CloudDrafting()
-    for places in (1, 1, 4):
-        cloud.on_drafted(0.01 * (1.0 + 0.1 * (places - 1)), 0.1, places)
+    for num_positions in (1, 1, 4):
+        cloud.on_drafted(0.01 * (1.0 + 0.1 * (num_positions - 1)), 0.1, num_positions)
     assert cloud.num_positions([]) == 0
     assert cloud.num_positions([0.9]) == 1
     assert cloud.num_positions([0.9, 0.5, 0.2, 0.01]) == 3

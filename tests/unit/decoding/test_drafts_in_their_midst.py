@@ -82,7 +82,7 @@ class LayeredDraft(ToyModel):
         super().__init__(settings)  # type: ignore[arg-type]
         self._clock = clock
         self.running = False
-        self.finished = self.left = self.layers = self.drafted = 0
+        self.finished = self.aborted = self.layers = self.drafted = 0
 
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
@@ -98,7 +98,7 @@ class LayeredDraft(ToyModel):
             self.drafted += len(chunks)
             return super().forward_together(chunks, read)
         except BaseException:
-            self.left += 1
+            self.aborted += 1
             raise
         finally:
             self.running = False
@@ -171,7 +171,7 @@ class Robot:
 def test_texts_with_aborted_drafts_are_the_targets_own(strategy: str):
     robot = Robot(strategy)
     assert robot.write().token_ids == own_text(robot.target, request(max_new_tokens=30))
-    assert robot.draft.left > 0 and robot.draft.finished > 0
+    assert robot.draft.aborted > 0 and robot.draft.finished > 0
 
 
 def test_tokens_are_reported_during_a_draft():
@@ -193,7 +193,7 @@ def test_cancelling_aborts_a_running_draft():
     with pytest.raises(Cancelled):
         robot.write(cancelled=cancelled)
     assert robot.clock.now_s == asked_s[-1], "nothing more was computed"
-    assert robot.draft.left == 1
+    assert robot.draft.aborted == 1
     assert robot.write().token_ids == own_text(robot.target, request(max_new_tokens=30))
 
 
@@ -202,14 +202,14 @@ def test_a_deadline_aborts_a_running_draft():
     with pytest.raises(LinkError, match=r"within 0\.55 s"):
         robot.write(deadline_s=0.55)
     assert robot.clock.now_s == pytest.approx(0.55, abs=DRAFT_S / LAYERS)
-    assert robot.draft.left > 0
+    assert robot.draft.aborted > 0
 
 
 @pytest.mark.parametrize("strategy", ["picospec", "outrider"])
 def test_aborted_drafts_take_time_and_give_no_tokens(strategy: str):
     robot = Robot(strategy)
     decoded = robot.write()
-    assert robot.draft.left > 0
+    assert robot.draft.aborted > 0
     spent_s = DRAFT_S / LAYERS * robot.draft.layers
     assert decoded.speculation.draft_busy_s == pytest.approx(spent_s)
     assert decoded.speculation.drafted_tokens == 1 + robot.draft.drafted, "the prompt gives the first"

@@ -31,7 +31,7 @@ class Text:
         used: bool = True,
     ) -> list[bool]:
         """Return for each forward whether its exits were read; reading takes a share `cost` more."""
-        said = []
+        reads = []
         for _ in range(verdicts):
             read = self.gate.reads
             self._timed.add(read)
@@ -41,8 +41,8 @@ class Text:
             self._written -= whole
             times = ExitTimes(FORWARD_S, cost) if len(self._timed) == 2 else None
             self.slow += self.gate.on_commit(whole, self.now_s, read, times, used=used)
-            said.append(read)
-        return said
+            reads.append(read)
+        return reads
 
 
 @pytest.mark.parametrize("tokens", [1.0, 2.0, 4.0])
@@ -52,24 +52,24 @@ def test_exits_that_cost_almost_nothing_are_always_read(tokens: float) -> None:
 
 @pytest.mark.parametrize(("cost", "tokens"), [(0.08, 2.6), (0.2, 3.0), (0.2, 6.0), (0.8, 5.0)])
 def test_exits_that_make_it_faster_are_read_and_trials_cost_little(cost: float, tokens: float) -> None:
-    said = Text().reads(4000, cost, tokens, noise=0.5)[1000:]
+    reads = Text().reads(4000, cost, tokens, noise=0.5)[1000:]
     gap = 1.0 - 2.0 * (1.0 + cost) / tokens
-    assert said.count(False) * gap <= 2.0 * DEFAULT_TUNING.exit_trial_cost * len(said)
+    assert reads.count(False) * gap <= 2.0 * DEFAULT_TUNING.exit_trial_cost * len(reads)
 
 
 @pytest.mark.parametrize(("cost", "tokens"), [(0.2, 2.0), (0.2, 2.2), (0.6, 2.0), (2.0, 3.0)])
 def test_exits_that_make_it_slower_are_read_now_and_then(cost: float, tokens: float) -> None:
     """Each of them may be right, but reading them takes more time than it saves."""
-    said = Text().reads(4000, cost, tokens, noise=0.5)[1000:]
+    reads = Text().reads(4000, cost, tokens, noise=0.5)[1000:]
     gap = 1.0 - tokens / (1.0 + cost) / 2.0
-    assert 0 < said.count(True) * gap <= 2.0 * DEFAULT_TUNING.exit_trial_cost * len(said)
+    assert 0 < reads.count(True) * gap <= 2.0 * DEFAULT_TUNING.exit_trial_cost * len(reads)
 
 
 @pytest.mark.parametrize("cost", [0.08, 0.2, 0.8, 2.0])
 def test_if_only_steps_pay_forty_steps_lose_at_most_one(cost: float) -> None:
     """A trial that loses much ends at once."""
-    said = Text().reads(1000, cost, 1.0, tokens=1.0)[60:]
-    lost = [cost * sum(said[at : at + 40]) for at in range(len(said) - 40)]
+    reads = Text().reads(1000, cost, 1.0, tokens=1.0)[60:]
+    lost = [cost * sum(reads[at : at + 40]) for at in range(len(reads) - 40)]
     assert max(lost) <= max(cost, 1.0)
 
 

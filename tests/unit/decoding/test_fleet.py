@@ -98,8 +98,8 @@ def test_many_robots_do_more_than_one_and_share_alike() -> None:
 
 
 def test_a_robot_with_endless_chunks_does_not_slow_the_others() -> None:
-    calm, beside = run_for(8)[:7], run_for(8, flooding=True)[:7]
-    assert sum(beside) > 0.9 * sum(calm)
+    quiet, flooded = run_for(8)[:7], run_for(8, flooding=True)[:7]
+    assert sum(flooded) > 0.9 * sum(quiet)
 
 
 def kneed_s(jobs: list[CloudJob]) -> float:
@@ -213,7 +213,7 @@ def test_frames_that_arrive_during_a_single_verification_are_received_at_an_exit
     target, draft = SlowExits(toy_pair(3, 0.7, -9.0)[0].settings), toy_pair(3, 0.7, -9.0)[1]
     monkeypatch.setattr(time, "thread_time", lambda: target.spent_s)
     fleet = Fleet(target, replace(world(), batch_s=(lambda jobs: 0.4) if modelled else None))
-    service, running, taken = fleet.cloud._service, [], []
+    service, running, aborted_after = fleet.cloud._service, [], []
 
     def run(jobs: Sequence[CloudJob], on_hint: OnHint, plain: Any = service.run) -> list[CloudResult]:
         running.append((fleet.agenda.now_s, len(jobs)))
@@ -224,7 +224,7 @@ def test_frames_that_arrive_during_a_single_verification_are_received_at_an_exit
     def receive(peer: Peer, frame: EdgeFrame, plain: Any = service.receive) -> list[Reply]:
         if running:
             began_s, num_jobs = running[-1]
-            taken.append((num_jobs, service._clock() - began_s))
+            aborted_after.append((num_jobs, service._clock() - began_s))
         return plain(peer, frame)
 
     monkeypatch.setattr(service, "run", run)
@@ -233,8 +233,10 @@ def test_frames_that_arrive_during_a_single_verification_are_received_at_an_exit
     fleet.run()
     for robot, record in enumerate(records):
         assert record.texts == [own_text(target, DecodeRequest(prompt, 40)) for prompt in prompts(robot, 12)]
-    assert len(taken) >= 3 and {num_jobs for num_jobs, _ in taken} == {1}
-    assert all(min(abs(after_s - exit_s) for exit_s in (0.1, 0.2, 0.3)) < 1e-9 for _, after_s in taken)
+    assert len(aborted_after) >= 3 and {num_jobs for num_jobs, _ in aborted_after} == {1}
+    assert all(
+        min(abs(after_s - exit_s) for exit_s in (0.1, 0.2, 0.3)) < 1e-9 for _, after_s in aborted_after
+    )
 
 
 @pytest.mark.lengthy

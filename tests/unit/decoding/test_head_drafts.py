@@ -130,8 +130,8 @@ def test_drafts_continue_from_the_verdicts_last_token():
     wrong = (own[0], own[1], (own[2] + 1) % 31 + 1, 7)
     text = verify(worker, KEY, PROMPT, (), wrong)
     assert text == own[:3]
-    for place in range(3, 9):
-        assert tokens_of(drafter.run([asked_after(own[:place])])) == [own[place]]
+    for end in range(3, 9):
+        assert tokens_of(drafter.run([asked_after(own[:end])])) == [own[end]]
     assert head.steps == [1] * 6  # one step a token: earlier drafts are kept
     text = verify(worker, KEY, PROMPT, text, own[3:5])
     assert text == own[:6]

@@ -37,7 +37,7 @@ from outrider.decoding.drivers.hedged_link import HedgedLink
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.edge.hedging import MIN_WAIT_S, INITIAL_WAIT_S, MIN_WAITS, Directed, Hedge, Patience
+from outrider.decoding.edge.hedging import INITIAL_WAIT_S, MIN_WAIT_S, MIN_WAITS, Directed, Hedge, Patience
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
@@ -78,10 +78,12 @@ def test_any_two_schedules_give_the_targets_own_text(world, second, config, seed
     decoder = VirtualDecoder(target, draft, config, world, second=second)
     for name in ("first", "second", "first"):
         asked = request(name, 30, deadline_s=1e5)
-        told: list[int] = []
-        decoded = decoder.decode(asked, lambda verified, told=told: told.extend(verified.token_ids))
+        reported: list[int] = []
+        decoded = decoder.decode(
+            asked, lambda verified, reported=reported: reported.extend(verified.token_ids)
+        )
         assert decoded.token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
-        assert tuple(told) == decoded.token_ids and decoded.unverified_tokens == 0
+        assert tuple(reported) == decoded.token_ids and decoded.unverified_tokens == 0
 
 
 @pytest.mark.lengthy
@@ -214,8 +216,8 @@ def test_the_end_of_a_connection_is_acted_on_at_once(monkeypatch: pytest.MonkeyP
         decoder = connect_decoder(first, DRAFT, config, second_endpoint=second)
         assert decoder.decode(request()).token_ids == own_text(TARGET, request())
         asked = request("second", deadline_s=5.0)
-        told = decoder.decode(asked, lambda _: ending.close())
-        assert told.token_ids == own_text(TARGET, asked) and told.unverified_tokens == 0
+        decoded = decoder.decode(asked, lambda _: ending.close())
+        assert decoded.token_ids == own_text(TARGET, asked) and decoded.unverified_tokens == 0
         decoder.close()
 
 
@@ -307,7 +309,7 @@ def test_an_unknown_or_unreachable_verifier_is_never_asked() -> None:
     hedge.watch([True, True], [1, 1], 0.0)
     hedge.send(OPENING, 0.0)
     hedge.receive(0, Pong(1, 1, "target", 100, 1, 8), 0.0)
-    assert hedge.watch([True, True], [1, 1], 9.0) == [], "nobody has said what the second serves"
+    assert hedge.watch([True, True], [1, 1], 9.0) == [], "the second verifier's model is unknown"
     hedge.receive(1, Pong(1, 1, "target", 100, 1, 8), 9.0)
     assert hedge.watch([True, False], [1, 1], 9.1) == []
     assert hedge.due_s() is None

@@ -25,7 +25,7 @@ def test_hints_of_the_next_verification_are_all_new():
 
 def test_no_hint_is_sent_on_an_empty_byte_budget():
     hint_filter = HintFilter(VOCABULARY)
-    told = sum(hint_filter.accepts((token,), 1.0) for token in range(100))
-    assert 1 <= told < 20
+    num_sent = sum(hint_filter.accepts((token,), 1.0) for token in range(100))
+    assert 1 <= num_sent < 20
     hint_filter.on_verdict(20)
     assert hint_filter.accepts((100,), 1.0)

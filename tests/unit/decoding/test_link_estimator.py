@@ -152,8 +152,8 @@ def test_waits_shorter_than_a_chunk_are_not_turns():
 
 def test_turns_end_when_the_other_robots_leave():
     robot = Robot()
-    told = [robot.verdict(gap_s) for gap_s in [0.2] * 20 + [0.1] * 20]
-    assert told[19] and not told[-1]
+    waits = [robot.verdict(gap_s) for gap_s in [0.2] * 20 + [0.1] * 20]
+    assert waits[19] and not waits[-1]
 
 
 def test_only_a_draft_that_arrived_in_time_counts_as_waiting():
@@ -176,8 +176,8 @@ def test_only_a_draft_that_arrived_in_time_counts_as_waiting():
     ],
     ids=[
         "nothing between",
-        "forwards left half way",
-        "forwards left late, their sum rounded",
+        "forwards aborted half way",
+        "forwards aborted late, their sum rounded",
         "the cloud drafts between two verifications",
         "steps, since drafts are late after all",
         "verdicts that a slow link brings together",

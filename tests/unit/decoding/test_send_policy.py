@@ -108,7 +108,7 @@ def test_if_robots_take_turns_only_the_main_branch_is_sent_in_whole_chunks():
         assert sent(shared, tree) == tree.main_path()
         for node in tree.main_path():
             node.sent_s = 1.0
-        assert sent(shared, tree) == [], "what is beside it stays here"
+        assert sent(shared, tree) == [], "other branches are not sent"
 
 
 def test_if_robots_take_turns_a_branch_that_has_ended_is_sent():

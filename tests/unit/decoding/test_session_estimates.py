@@ -11,7 +11,7 @@ from outrider.decoding.policy.session_estimates import SessionEstimates
 STEP_S = 0.05
 
 
-def pace(accepted: int, verify_s: float = STEP_S, drafted: int = 4) -> SessionEstimates:
+def trained_estimates(accepted: int, verify_s: float = STEP_S, drafted: int = 4) -> SessionEstimates:
     """Return estimates after 60 chunks, of each of which `accepted` tokens were accepted."""
     policy = SessionEstimates()
     policy.on_verified(0, STEP_S)
@@ -22,12 +22,12 @@ def pace(accepted: int, verify_s: float = STEP_S, drafted: int = 4) -> SessionEs
 
 
 def test_the_verified_length_depends_on_past_acceptance():
-    assert pace(4, verify_s=0.06).num_worth_verifying(4) == 4
-    assert pace(4, verify_s=0.06).num_worth_verifying(2) == 2
-    assert pace(0, verify_s=0.06).num_worth_verifying(4) == 0
-    assert pace(4, verify_s=1.0).num_worth_verifying(4) == 0, "no more than its tokens as steps"
+    assert trained_estimates(4, verify_s=0.06).num_worth_verifying(4) == 4
+    assert trained_estimates(4, verify_s=0.06).num_worth_verifying(2) == 2
+    assert trained_estimates(0, verify_s=0.06).num_worth_verifying(4) == 0
+    assert trained_estimates(4, verify_s=1.0).num_worth_verifying(4) == 0, "no more than its tokens as steps"
     assert SessionEstimates().num_worth_verifying(3) == 3
-    assert pace(4).num_worth_verifying(0) == 0
+    assert trained_estimates(4).num_worth_verifying(0) == 0
 
 
 def test_long_chunks_are_cut_where_their_end_does_not_pay():
@@ -42,7 +42,7 @@ def test_long_chunks_are_cut_where_their_end_does_not_pay():
 
 
 def test_improved_drafts_are_noticed_by_steps():
-    policy = pace(0, verify_s=0.06)
+    policy = trained_estimates(0, verify_s=0.06)
     assert policy.num_worth_verifying(4) == 0
     for _ in range(200):
         policy.on_step_despite_draft(True)
@@ -81,7 +81,7 @@ class Lying:
 
 
 def test_ready_tokens_are_verified_before_the_clouds_better_draft_arrives():
-    estimates = pace(1, drafted=8)
+    estimates = trained_estimates(1, drafted=8)
     for length in range(9):
         estimates.on_verified(length, STEP_S)
     for _ in range(60):

@@ -40,8 +40,8 @@ def test_a_draft_a_resume_or_an_open_ends_standby() -> None:
         cloud.receive(ALICE, STAND_BY)
         assert next_job(cloud) is None
         cloud.receive(ALICE, asked)
-        [said] = [reply.frame for reply in step(cloud) if isinstance(reply.frame, Verdict)]
-        assert said.tokens == text[: len(said.tokens)]
+        [verdict] = [reply.frame for reply in step(cloud) if isinstance(reply.frame, Verdict)]
+        assert verdict.tokens == text[: len(verdict.tokens)]
 
 
 def test_text_of_another_verifier_arrives_as_a_draft() -> None:

@@ -79,7 +79,7 @@ def at_exit(index: int, heard: list[int]):
     return on_hint
 
 
-def stands(judged: object, tokens: tuple[int, ...]) -> bool:
+def is_accepted(judged: object, tokens: tuple[int, ...]) -> bool:
     return isinstance(judged, Judgement) and (judged.accepted, judged.next_token) == (
         len(tokens) - 1,
         tokens[-1],
@@ -90,14 +90,14 @@ def stands(judged: object, tokens: tuple[int, ...]) -> bool:
 def test_an_aborted_verification_leaves_the_session_unchanged(sessions, index):
     one = worker(ALICE)
     [judged] = one.run([verify(0, TEXT[:4])], never)
-    assert stands(judged, TEXT[:5])
+    assert is_accepted(judged, TEXT[:5])
     for length, draft in ((5, (*TEXT[5:7], 29, 3)), (5, ()), (5, TEXT[5:12])):
         before, heard = sessions[0].length, []
         [left] = one.run([verify(length, draft)], at_exit(index, heard))
         assert isinstance(left, Aborted) and heard == list(range(index + 1))
         assert sessions[0].length == before
     [judged] = one.run([verify(5, TEXT[5:8])], never)
-    assert stands(judged, TEXT[5:9])
+    assert is_accepted(judged, TEXT[5:9])
 
 
 def test_tokens_rolled_back_for_an_aborted_verification_are_forgotten():
@@ -107,14 +107,14 @@ def test_tokens_rolled_back_for_an_aborted_verification_are_forgotten():
     [left] = one.run([verify(5, TEXT[5:7])], at_exit(0, []))
     assert isinstance(left, Aborted)
     [judged] = one.run([verify(4, ())], never)
-    assert stands(judged, TEXT[4:5])
+    assert is_accepted(judged, TEXT[4:5])
 
 
 def test_in_a_batch_no_verification_is_aborted():
     one, heard = worker(ALICE, BOB), []
     jobs = [verify(0, TEXT[:3], peer) for peer in (ALICE, BOB)]
     judged = one.run(jobs, at_exit(0, heard))
-    assert [stands(each, TEXT[:4]) for each in judged] == [True, True]
+    assert [is_accepted(each, TEXT[:4]) for each in judged] == [True, True]
     assert sorted(heard) == [0, 0, 1, 1, 2, 2]
 
 
@@ -130,7 +130,7 @@ def test_a_failure_is_not_an_abort(sessions):
     assert isinstance(failed, RuntimeError)
     sessions[0].forward = failing.__get__(sessions[0])
     [judged] = one.run([verify(0, TEXT[:3])], never)
-    assert stands(judged, TEXT[:4])
+    assert is_accepted(judged, TEXT[:4])
 
 
 class LinkDownError(Exception):
@@ -157,7 +157,7 @@ def test_an_error_of_on_hint_is_not_a_failed_job(sessions, index):
         one.run([verify(5, TEXT[5:8])], failing_at(index, calls))
     assert calls == list(range(index + 1)) and sessions[0].length == before
     [judged] = one.run([verify(5, TEXT[5:8])], never)
-    assert stands(judged, TEXT[5:9])
+    assert is_accepted(judged, TEXT[5:9])
 
 
 def test_an_error_of_on_hint_in_a_batch_leaves_all_sessions_unchanged(sessions):
@@ -175,7 +175,7 @@ def test_an_error_of_on_hint_in_a_batch_leaves_all_sessions_unchanged(sessions):
         one.run(jobs, on_hint)
     assert calls[-1] == BOB and calls.count(BOB) == 1
     assert [session.length for session in sessions] == before
-    assert [stands(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
+    assert [is_accepted(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
 
 
 def test_after_a_failed_batch_each_chunk_runs_from_its_old_state(sessions):
@@ -187,7 +187,7 @@ def test_after_a_failed_batch_each_chunk_runs_from_its_old_state(sessions):
     sessions[1].forward = broken
     jobs = [verify(0, TEXT[:3], peer) for peer in (ALICE, BOB)]
     fine, failed = one.run(jobs, never)
-    assert stands(fine, TEXT[:4]) and isinstance(failed, RuntimeError)
+    assert is_accepted(fine, TEXT[:4]) and isinstance(failed, RuntimeError)
     assert sessions[0].length == sessions[1].length + 3
 
 
@@ -212,7 +212,7 @@ def test_an_error_of_on_hint_rolls_back_chunks_run_before_it(sessions, monkeypat
     with pytest.raises(LinkDownError):
         one.run(jobs, on_hint)
     assert [session.length for session in sessions] == before
-    assert [stands(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
+    assert [is_accepted(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
 
 
 @pytest.mark.parametrize("failing", ["draws_on", "decide"])
@@ -229,7 +229,7 @@ def test_a_failure_outside_the_forward_is_the_jobs_result(monkeypatch, failing):
         patch.setattr(batch_verification, failing, fail)
         assert work.run(jobs, never) == [error, error]
         assert work.run(jobs[:1], never) == [error]
-    assert all(stands(judged, TEXT[:4]) for judged in work.run(jobs, never))
+    assert all(is_accepted(judged, TEXT[:4]) for judged in work.run(jobs, never))
 
 
 def test_a_resumed_text_is_cached_in_parts(monkeypatch):
@@ -251,7 +251,7 @@ def test_a_resumed_text_is_cached_in_parts(monkeypatch):
     assert sizes == [64, 64, 21], "but for the last, which is asked what comes after it"
     asked = verify(0, ())._replace(tokens=text[:150], draft=text[150:153], evidence=(None,) * 3)
     [judged] = one.run([asked], never)
-    assert stands(judged, text[150:154])
+    assert is_accepted(judged, text[150:154])
     assert sizes[3:] == [4]
 
 
@@ -274,7 +274,7 @@ def test_a_prompt_is_not_prefilled_again_for_another_text(monkeypatch):
         pass
     assert len(begun) == 1, "it is there still"
     [judged] = one.run([verify(5, TEXT[5:8])], never)
-    assert stands(judged, TEXT[5:9])
+    assert is_accepted(judged, TEXT[5:9])
     while one.run([PrefillTarget(SessionKey(ALICE, 1), 2, PROMPT, 20)], never) != [None]:
         pass
     assert len(begun) == 2, "of another epoch"

@@ -15,7 +15,7 @@ from outrider.core.errors import ProtocolError
 from outrider.wire.codec import COMPACT_FRAMES, KINDS, decode_cloud_frame, decode_edge_frame, encode
 
 DRAFT, DIGEST_DRAFT, HINT, VERDICT, _, KEPT_VERDICT = (
-    bytes([0x80 | place << 4 | f.PROTOCOL_VERSION]) for place in range(len(KINDS))
+    bytes([0x80 | kind_index << 4 | f.PROTOCOL_VERSION]) for kind_index in range(len(KINDS))
 )
 DIGEST = bytes([4, 0, 0, 1])
 NEXT_VERSION = f"version {f.PROTOCOL_VERSION + 1}, this side speaks {f.PROTOCOL_VERSION}: update"
@@ -153,8 +153,8 @@ def test_damaged_frames_are_refused_or_are_what_they_spell():
 
 
 @given(st.integers(0, len(KINDS)), st.binary(max_size=40), st.sampled_from([b"", *HOSTILE_BYTES]))
-def test_any_bytes_behind_a_first_byte_are_a_frame_or_a_protocol_error(place, start, end):
-    payload = bytes([0x80 | place << 4 | f.PROTOCOL_VERSION]) + start + end
+def test_any_bytes_behind_a_first_byte_are_a_frame_or_a_protocol_error(kind_index, start, end):
+    payload = bytes([0x80 | kind_index << 4 | f.PROTOCOL_VERSION]) + start + end
     for decode in (decode_edge_frame, decode_cloud_frame):
         try:
             assert encode(decode(payload)) == payload

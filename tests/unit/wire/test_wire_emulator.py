@@ -21,10 +21,10 @@ def arrivals(direction: Direction, times: list[float]) -> list[list]:
     """Return what has arrived at each time."""
     found = []
     for now_s in times:
-        taken = []
+        arrived = []
         while (item := direction.take(now_s)) is not None:
-            taken.append(item)
-        found.append(taken)
+            arrived.append(item)
+        found.append(arrived)
     return found
 
 
@@ -49,9 +49,9 @@ def test_frames_overtake_each_other_only_where_the_link_is_not_ordered():
         direction: Direction[int] = Direction(profile, Network(), "0")
         for number in range(20):
             direction.put(number, 10, number * 0.01)
-        (taken,) = arrivals(direction, [5.0])
-        assert sorted(taken) == list(range(20))
-        assert (taken == list(range(20))) is ordered
+        (arrived,) = arrivals(direction, [5.0])
+        assert sorted(arrived) == list(range(20))
+        assert (arrived == list(range(20))) is ordered
 
 
 def test_an_outage_accepts_no_frames_and_loses_those_in_flight():
@@ -140,7 +140,7 @@ def test_a_reply_reaches_the_edge_after_its_delay():
     link, below, clock = held(Network(downlink=DELAYED))
     below.news.put((Opened(1, 2, 0, 4, 5, (0,)), 17))
     below.wake()
-    while not below.news.empty():  # until the pump has taken both
+    while not below.news.empty():  # until the link's thread has received both
         assert link.receive(0.0) is None
     below.wake()
     link.send(Cancel(1, 2))

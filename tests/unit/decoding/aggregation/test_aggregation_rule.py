@@ -69,7 +69,7 @@ def test_texts_of_algorithm_1_are_those_of_the_mixture(share):
     """Texts of three tokens; each side's distribution depends on the text so far."""
 
     def rows_after(text):
-        shift = sum((place + 1) * token for place, token in enumerate(text))
+        shift = sum((index + 1) * token for index, token in enumerate(text))
         return tuple(row.roll(shift if side else 2 * shift) for side, row in enumerate(rows_of("mixed")))
 
     def joined(text, chance):

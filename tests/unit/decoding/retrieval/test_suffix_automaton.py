@@ -30,8 +30,8 @@ def searched(texts: Texts, end: list[int]) -> Match | None:
         at, start = None, 0
         for text in texts:
             start += 1
-            places = (i + length for i in range(len(text) - length) if text[i : i + length] == end[-length:])
-            at = max(((start + place) for place in places), default=at)
+            starts = (i + length for i in range(len(text) - length) if text[i : i + length] == end[-length:])
+            at = max(((start + found) for found in starts), default=at)
             start += len(text)
         if at is not None:
             return Match(length, at)
