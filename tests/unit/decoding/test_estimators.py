@@ -16,13 +16,13 @@ from outrider.decoding.policy.estimators import (
     SteadyAcceptance,
     Throughput,
 )
-from outrider.decoding.tuning import DEFAULT_TUNING
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 steady = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def test_acceptance_rates_start_from_their_priors():
-    acceptance = CalibratedAcceptance(priors=(0.8, 0.5))
+    acceptance = CalibratedAcceptance(AdaptiveTuning(acceptance_priors=(0.8, 0.5)))
     assert [acceptance.rate(rank) for rank in range(3)] == pytest.approx([0.8, 0.5, 0.0])
     assert [acceptance.chance(rank, 0.9) for rank in range(3)] == pytest.approx([0.8, 0.2 * 0.5, 0.0])
 
@@ -30,7 +30,7 @@ def test_acceptance_rates_start_from_their_priors():
 @pytest.mark.parametrize(("outcome", "rates"), [(0, (1, 0.5)), (1, (0, 1)), (None, (0, 0))])
 def test_acceptance_rates_follow_the_outcomes(outcome, rates):
     """A choice that was not reached, because an earlier one was right, learns nothing."""
-    acceptance = AcceptanceRates(priors=(0.8, 0.5))
+    acceptance = AcceptanceRates(AdaptiveTuning(acceptance_priors=(0.8, 0.5)))
     for _ in range(200):
         acceptance.on_outcome(outcome)
     assert [acceptance.rate(rank) for rank in range(2)] == pytest.approx(rates, abs=0.01)
@@ -81,7 +81,7 @@ def test_a_restarted_rate_is_the_recent_one_and_never_higher():
 
 
 def test_acceptance_rates_of_a_mixture_are_its_shares():
-    acceptance = AcceptanceRates(priors=(0.5, 0.5))
+    acceptance = AcceptanceRates(AdaptiveTuning(acceptance_priors=(0.5, 0.5)))
     for _ in range(300):
         for outcome in (0, 0, 1, None):
             acceptance.on_outcome(outcome)

@@ -60,12 +60,11 @@ class PeerText:
         max_new_tokens: int,
         end_ids: frozenset[int],
         vocab_size: int,
-        share: int | None = None,
         profile: Profile | None = None,
     ) -> None:
         """`profile`: times and acceptance rates learnt from earlier texts of the same peers."""
         self.side = side
-        self.share = FULL_SHARE if rules.sync == "alone" else share
+        self.share: int | None = FULL_SHARE if rules.sync == "alone" else None
         self.profile = profile or Profile()
         self.aggregator: PeerSide = "cloud" if rules.aggregator == "cloud" else "device"
         self.num_switches = 0

@@ -66,6 +66,9 @@ class LinkedDecoder(TextDecoder):
         self._clock = clock
         self._busy, self._is_closed = threading.Lock(), False
         self._transcript = DecodeRecorder(tokenizer, ignore_verified)
+        self._retry = RetryTimer(config.silence_s, 0, 0.0, config.link_grace_s)
+        self._cancelled: Callable[[], bool] = never_cancelled
+        self._start_s = self._deadline_s = self._next_check_s = 0.0
 
     @property
     def wrote_alone(self) -> bool:

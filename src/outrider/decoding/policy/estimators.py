@@ -19,14 +19,12 @@ FARTHEST_ODDS = 30.0
 class AcceptanceRates:
     """How often the target picks the draft's choice of each rank, given that it picked none before it.
 
-    A rate is a mean over trials with fading memory. It starts from a guess that weighs `prior_trials`.
+    A rate is a mean over trials with fading memory. It starts from the tuning's `acceptance_priors`, which
+    weigh `prior_trials`.
     """
 
-    def __init__(
-        self, tuning: AdaptiveTuning = DEFAULT_TUNING, priors: tuple[float, ...] | None = None
-    ) -> None:
-        """`priors`: the initial guesses by rank; `acceptance_priors` of the tuning by default."""
-        priors = tuning.acceptance_priors if priors is None else priors
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        priors = tuning.acceptance_priors
         self.memory = tuning.rate_memory
         self._hits = [prior * tuning.prior_trials for prior in priors]
         self._trials = [tuning.prior_trials] * len(priors)
@@ -57,11 +55,10 @@ class CalibratedAcceptance(AcceptanceRates):
     def __init__(
         self,
         tuning: AdaptiveTuning = DEFAULT_TUNING,
-        priors: tuple[float, ...] | None = None,
         memory: float | None = None,
     ) -> None:
         """`memory`: the weight that a rate keeps at each trial; `rate_memory` of the tuning by default."""
-        super().__init__(tuning, priors)
+        super().__init__(tuning)
         self.memory = tuning.rate_memory if memory is None else memory
         self._prior_trials = tuning.prior_trials
         self._limits = tuning.confidence_levels if tuning.draft_levels else ()
