@@ -134,7 +134,7 @@ class AdaptiveTuning:
         0.3, "tokens", "least expected gain of an abort; the next exit knows more; tuned"
     )
     min_outcome_prob: float = _tuned(
-        0.3, "probability", "least of an outcome that is told or restarted for; tuned"
+        0.3, "probability", "least of an outcome that is sent as a hint or restarted for; tuned"
     )
 
     # Reading exits.
@@ -180,7 +180,7 @@ class AdaptiveTuning:
         60.0, "tokens", "weight of the guess that the cloud's drafts are all the help there is; chosen"
     )
 
-    ahead_places: int = _tuned(
+    ahead_positions: int = _tuned(
         12, "count", "most positions that a cloud draft on its own device extends in one batch; chosen"
     )
 
@@ -211,8 +211,8 @@ class AdaptiveTuning:
     )
 
     # Robots that share a verifier.
-    place_tokens: float = _tuned(
-        0.5, "tokens", "fixed cost of a place in a batch, in addition to its time; tuned at 8 to 64 robots"
+    slot_tokens: float = _tuned(
+        0.5, "tokens", "fixed cost of a slot in a batch, in addition to its time; tuned at 8 to 64 robots"
     )
     wait_tokens: float = _tuned(
         0.6, "tokens", "worth that each batch left out adds to a session; tuned likewise"

@@ -86,7 +86,7 @@ def test_the_cloud_drafts_for_sessions_without_drafts_if_the_batch_has_room():
     assert joining([UNDRAFTED] * 3, stairs, DEFAULT_TUNING, cheap) == {0, 1, 2}
     chosen, price = select_batch([UNDRAFTED, FULL, FULL, FULL], stairs, DEFAULT_TUNING, cheap, 200.0)
     assert chosen == {1, 2, 3}, "what robots have drafted for nothing comes first"
-    assert price == pytest.approx(3 * (2.5 - DEFAULT_TUNING.place_tokens) / 0.02)
+    assert price == pytest.approx(3 * (2.5 - DEFAULT_TUNING.slot_tokens) / 0.02)
     batch = {0: UNDRAFTED, 1: FULL, 2: UNDRAFTED._replace(next_chance=0.1)}
     assert select_drafting(batch, 200.0, cheap) == {0}, "0.1 tokens are less than the time is worth"
     assert select_drafting(batch, 20.0, cheap) == {0, 2}

@@ -29,10 +29,10 @@ class Candidate(NamedTuple):
     later_chance: float = 0.0
 
     def worth(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> float:
-        """Return the worth in tokens, less the fixed cost of a place in a batch: a verification that waits
+        """Return the worth in tokens, less the fixed cost of a slot in a batch: a verification that waits
         has more to verify in its next forward. Each batch that began without it adds to its worth.
         """
-        return self.tokens - tuning.place_tokens + tuning.wait_tokens * self.left_out
+        return self.tokens - tuning.slot_tokens + tuning.wait_tokens * self.left_out
 
     def drafted_gain(self, token_price: float) -> float:
         """Return the tokens gained by all cloud drafts that are worth `token_price` tokens each."""

@@ -63,7 +63,7 @@ class Chosen(NamedTuple):
 class BatchPrices:
     """Times of one verifier's batches, and the worth of a second of its target's device if it is shared.
 
-    Times are seconds. The cost of a place in a batch beyond its time is `place_tokens` and `wait_tokens` of
+    Times are seconds. The cost of a slot in a batch beyond its time is `slot_tokens` and `wait_tokens` of
     `decoding.tuning`.
     """
 

@@ -112,7 +112,7 @@ class AdaptivePolicy(FixedPolicy):
             return ()
         estimates = self.estimates
         beyond = estimates.cloud.length_ahead(view.room, estimates.times.draft_s)
-        most = estimates.tuning.ahead_places
+        most = estimates.tuning.ahead_positions
         self._exits_used = self._exits_used or bool(self._exit_outcomes)
         ends = view.open_ends(running, self._exit_outcomes, beyond, most, estimates.chance_of)
         positions = estimates.cloud.num_positions([chance for _, chance in ends])

@@ -4,8 +4,8 @@ model prefers, according to the logits of its prefill.
 
 The paper samples a successor of each prompt token from those logits, looks for it in the context, and
 expands it by its own logits. Here a copy follows the context. At each token it may take the model's choice
-instead and then continue at the next place in the context that the model expects after that choice. Whether
-it does is learnt from the cases where choice and context differed: which of the two did the target write?
+instead and then continue at the next position in the context that the model expects after that choice.
+Whether it does is learnt from the cases where choice and context differed: which of the two did the target write?
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from outrider.core.values import Successors
 
 WINDOW = 8
-"""How many tokens ahead in the context a copy looks for the place to continue."""
+"""How many tokens ahead in the context a copy looks for the position to continue at."""
 PRIOR_TRIALS = 4.0
 CONTEXT_GUESS = 0.6
 """The prior rate at which the context is right where the model prefers another token. The prior of the
@@ -63,7 +63,7 @@ class Calibration:
         self._rivals: dict[int, tuple[Rival, ...]] = {}
         self._held: dict[int, int] = {}
         self._worth: dict[tuple[int, int], tuple[float, float]] = {}
-        """By the rank of a place and the grade of a rival: how often it was right, and in how many trials."""
+        """By the rank of a position and the grade of a rival: how often it was right, in how many trials."""
 
     def add(self, tokens: Sequence[int], end: int, successors: Successors) -> None:
         """Store the model's expectations at the last of a prompt's `tokens`;
@@ -104,7 +104,7 @@ class Calibration:
     def chance(self, rank: int, rival: Rival) -> float:
         """Return the chance that a rival is right.
 
-        `rank`: that of its place among the possible continuations.
+        `rank`: that of its position among the possible continuations.
         """
         right, trials = self._worth.get((rank, rival.grade), (0.0, 0.0))
         return (right + PRIOR_TRIALS * rival.guess) / (trials + PRIOR_TRIALS)
