@@ -28,8 +28,8 @@ class AcceptanceTarget:
     def __post_init__(self) -> None:
         if not (0.0 <= self.device <= 1.0 and 0.0 <= self.cloud <= 1.0 <= self.device + self.cloud):
             raise ConfigError(
-                f"acceptance rates {self.device} and {self.cloud} must sum to at least 1: "
-                "one of the two drafts is accepted at every token"
+                f"acceptance rates {self.device} and {self.cloud} must lie within 0 and 1 "
+                "and sum to at least 1: one of the two drafts is accepted at every token"
             )
 
     @property

@@ -5,7 +5,8 @@ model prefers, according to the logits of its prefill.
 The paper samples a successor of each prompt token from those logits, looks for it in the context, and
 expands it by its own logits. Here a copy follows the context. At each token it may take the model's choice
 instead and then continue at the next position in the context that the model expects after that choice.
-Whether it does is learnt from the cases where choice and context differed: which of the two did the target write?
+Whether it does is learnt from the cases where choice and context differed: which of the two did the target
+write?
 """
 
 from __future__ import annotations
