@@ -75,13 +75,16 @@ def run_batch(job_indices: list[int]) -> tuple[list[tuple[int, ExitHint]], list[
         if reading is not None:
             reading.observe(reading.chosen)
     rows = [rows_of(200 + job_index, len(JOBS[job_index].draft) + 1, VOCABULARY) for job_index in job_indices]
-    return sorted(hints, key=lambda one: (one[0], one[1].exit)), batch.judge(rows)
+    return sorted(hints, key=lambda reported: (reported[0], reported[1].exit)), batch.judge(rows)
 
 
 def test_each_job_of_a_batch_has_the_hints_that_it_has_alone():
     together = run_batch([0, 1, 2, 3, 4])
     alone = [run_batch([job_index]) for job_index in range(5)]
-    assert together == ([hint for hints, _ in alone for hint in hints], [one for _, [one] in alone])
+    assert together == (
+        [hint for hints, _ in alone for hint in hints],
+        [judgement for _, [judgement] in alone],
+    )
     assert {session for session, _ in together[0]} == {0, 1, 2, 4}
     assert len(together[0]) == 8
 
@@ -123,7 +126,7 @@ def test_broken_logits_fail_only_their_own_session():
         lambda job, hint: None,
         HOST,
     )
-    assert not batch.listens
+    assert not batch.reads_exits
     rows: list[object] = [
         rows_of(job_index, len(JOBS[job_index].draft) + 1, VOCABULARY) for job_index in range(3)
     ]
@@ -150,15 +153,15 @@ class DeviceAlone(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        for one in tree_leaves((args, kwargs, result)):
-            assert not isinstance(one, torch.Tensor) or one.device.type == "meta", func
+        for leaf in tree_leaves((args, kwargs, result)):
+            assert not isinstance(leaf, torch.Tensor) or leaf.device.type == "meta", func
         return result
 
 
 def test_exits_on_a_device_copy_nothing_to_it(monkeypatch):
     """The meta device holds no values, so an operation that waits for one raises."""
     jobs = [*JOBS, job(5, SCHEMES["greedy"], Sampling(), (4,))]
-    chunks = [RowRequest(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in jobs]
+    chunks = [RowRequest(None, len(each.draft), Chunk(None, (1,) * (len(each.draft) + 1))) for each in jobs]
     device = torch.device("meta")
     batch = VerificationBatch(jobs, chunks, EXITS, VOCABULARY, lambda job, hint: None, device)
     monkeypatch.setattr(torch, "tensor", lambda *args, **options: pytest.fail("made on the host"))
@@ -169,6 +172,6 @@ def test_exits_on_a_device_copy_nothing_to_it(monkeypatch):
         ]
         with DeviceAlone():
             reading = batch.read(0, rows)
-        chosen = sum(2 * len(one) for number, one in rows if number not in (1, 3))
-        tested = sum(one.numel() for number, one in rows if number == 1)
+        chosen = sum(2 * len(logits) for number, logits in rows if number not in (1, 3))
+        tested = sum(logits.numel() for number, logits in rows if number == 1)
         assert (reading is None and complete == [3]) or reading.chosen.numel() == chosen + tested

@@ -68,7 +68,7 @@ def test_noise_made_on_a_device_decides_as_the_hosts():
     """The bits are the same; a logarithm may differ in its last digit."""
     drawn = [Draw(Sampling(1.0, seed=seed), position) for seed in range(40) for position in range(25)]
     host = noise_here(drawn, VOCABULARY)
-    keys = generator_keys([one.sampling.seed for one in drawn], [one.position for one in drawn], HOST)
+    keys = generator_keys([draw.sampling.seed for draw in drawn], [draw.position for draw in drawn], HOST)
     device = noise_there(keys, VOCABULARY)
     assert torch.allclose(host, device, rtol=1e-14, atol=1e-14)
     logits = torch.randn(len(drawn), VOCABULARY, generator=torch.Generator().manual_seed(1)).double()
@@ -147,12 +147,12 @@ def test_choosing_needs_no_more_memory_than_documented():
     """Peak memory for many rows at once; here with fewer numbers, in parts smaller by the same factor."""
     num_rows, vocab_size, smaller = 64, 4096, 256
     drawn = [Draw(Sampling(0.7, seed=seed), 3) for seed in range(num_rows)]
-    keys = generator_keys([one.sampling.seed for one in drawn], [3] * num_rows, HOST)
+    keys = generator_keys([draw.sampling.seed for draw in drawn], [3] * num_rows, HOST)
     logits, documented_bytes = torch.randn(num_rows, vocab_size), CHOICE_WORKSPACE_BYTES // smaller
     with Held() as held:
         noise = noise_there(keys, vocab_size, BLOCKS_AT_ONCE // smaller)
     assert 0.5 * documented_bytes < held.most - 8 * noise.numel() < documented_bytes
-    draws = Draws([one.sampling for one in drawn], lambda: noise)
+    draws = Draws([draw.sampling for draw in drawn], lambda: noise)
     with Held(logits, noise) as held:
         decide_there(logits, draws, NUMBERS_AT_ONCE // smaller)
     assert 0.5 * documented_bytes < held.most < documented_bytes

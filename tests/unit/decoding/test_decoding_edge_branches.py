@@ -129,8 +129,8 @@ def test_a_hint_whose_drafting_has_begun_is_finished_before_a_surer_one_is_begun
 def test_hints_about_another_text_or_beyond_the_vocabulary_are_ignored():
     machine = edge(strategy="fsd", num_draft_tokens=1)
     draft(machine, 3)
-    for one in (hint((9,), base=2), hint((32,)), hint(())):
-        assert machine.receive(one, 1.0) == []
+    for ignored in (hint((9,), base=2), hint((32,)), hint(())):
+        assert machine.receive(ignored, 1.0) == []
     assert machine.next_job() is None
 
 

@@ -106,7 +106,7 @@ def test_tokens_from_the_targets_exits_count_as_no_answer_to_a_draft():
     decoded = decoder.decode(asked)
     assert decoded.token_ids == own_text(target, asked)
     assert decoded.target_passes < 0.7 * len(decoded.token_ids)
-    assert sum(one.accepted for one in decoded.rounds) < 0.2 * len(decoded.token_ids)
+    assert sum(stats.accepted for stats in decoded.rounds) < 0.2 * len(decoded.token_ids)
     assert decoder._machine._policy.estimates.round_trip.value == pytest.approx(0.5, abs=1e-3)
 
 
@@ -132,7 +132,7 @@ def test_exits_hint_when_their_layer_is_done_unless_told_otherwise():
         VirtualDecoder(target, draft, config, one_world, events.append).decode(request())
         forwards = [event for event in events if event.kind in ("verify", "step")]
         for exit_event in (event for event in events if event.kind == "exit"):
-            running = [one for one in forwards if one.start_s < exit_event.start_s < one.end_s]
+            running = [event for event in forwards if event.start_s < exit_event.start_s < event.end_s]
             assert len(running) == 1
             share = (exit_event.start_s - running[0].start_s) / COMPUTE.verify_s
             assert any(share == pytest.approx(fraction) for fraction in fractions)

@@ -146,8 +146,8 @@ def test_drafts_at_many_positions_equal_drafts_one_by_one(shares_prompts: bool):
     ]
     worker = CloudDraftWorker(toy)
     for batch in jobs:
-        alone = [CloudDraftWorker(ToyModel(ToySettings(seed=4))).run([one])[0] for one in batch]
-        assert [one.tokens for one in worker.run(batch)] == [one.tokens for one in alone]
+        alone = [CloudDraftWorker(ToyModel(ToySettings(seed=4))).run([job])[0] for job in batch]
+        assert [choices.tokens for choices in worker.run(batch)] == [choices.tokens for choices in alone]
 
 
 class Held:

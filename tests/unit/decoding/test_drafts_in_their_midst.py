@@ -217,8 +217,8 @@ def test_aborted_drafts_take_time_and_give_no_tokens(strategy: str):
 
 def test_a_round_has_no_more_drafting_than_time():
     """The first draft of a round may have begun before the round."""
-    for one in Robot("outrider").write().rounds:
-        assert one.draft_s <= one.finished_s - one.started_s + 1e-9
+    for stats in Robot("outrider").write().rounds:
+        assert stats.draft_s <= stats.finished_s - stats.started_s + 1e-9
 
 
 def test_an_observers_error_during_a_draft_propagates_and_the_next_text_works():

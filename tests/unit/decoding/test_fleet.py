@@ -92,8 +92,8 @@ def run_for(robots: int, until_s: float = 3.0, flooding: bool = False) -> list[f
 
 @pytest.mark.lengthy
 def test_many_robots_do_more_than_one_and_share_alike() -> None:
-    [one], eight = run_for(1), run_for(8)
-    assert sum(eight) > 4 * one
+    [alone], eight = run_for(1), run_for(8)
+    assert sum(eight) > 4 * alone
     assert max(eight) < 1.1 * min(eight)
 
 
@@ -158,8 +158,8 @@ def test_a_ready_session_is_left_out_of_a_bounded_number_of_batches(
 
     monkeypatch.setattr(scheduler, "select_batch", noted)
     run_loaded(strategy, 16, 1.0, most_left_out=most)
-    assert max(one.left_out for one in seen) == (most if waits else 0)
-    assert any(one.can_wait for one in seen) == waits
+    assert max(candidate.left_out for candidate in seen) == (most if waits else 0)
+    assert any(candidate.can_wait for candidate in seen) == waits
 
 
 class SlowExits(ToyModel):

@@ -53,11 +53,11 @@ def test_text_of_another_verifier_arrives_as_a_draft() -> None:
 
 
 def test_standby_aborts_a_running_verification() -> None:
-    one, text = running()
-    one.cloud.receive(ALICE, draft(0, text[:4]))
-    one.arriving = [(ALICE, STAND_BY)]
-    assert verdicts(one.step()) == []
-    assert one.cloud.stats.aborted == 1 and next_job(one.cloud) is None
+    served, text = running()
+    served.cloud.receive(ALICE, draft(0, text[:4]))
+    served.arriving = [(ALICE, STAND_BY)]
+    assert verdicts(served.step()) == []
+    assert served.cloud.stats.aborted == 1 and next_job(served.cloud) is None
 
 
 def test_a_text_on_standby_does_not_share_the_model() -> None:

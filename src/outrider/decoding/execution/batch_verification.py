@@ -62,26 +62,28 @@ class VerificationBatch:
         self._job_of_chunk = [
             job_index for job_index, request in enumerate(requests) if request.chunk is not None
         ]
-        self._numbers: dict[int, range] = {}
-        self._own: dict[int, range] = {}
+        self._row_numbers: dict[int, range] = {}
+        self._exit_numbers: dict[int, range] = {}
         """Job index to the numbers of its exit rows, for deterministic schemes; numbered across all jobs."""
-        self._tested: dict[int, int] = {}
+        self._num_tested: dict[int, int] = {}
         """Job index to the number of its exit rows, for schemes that test distributions."""
         self._number(requests)
         self._draws = draws_on(
-            device, _draws_of([jobs[job_index] for job_index in self._numbers]), vocab_size
+            device, _draws_of([jobs[job_index] for job_index in self._row_numbers]), vocab_size
         )
         self._exit_draws = self._draws
         if exits is not None and self._draws.drawn:
-            numbers = [self._numbers[job_index][-len(own) :] for job_index, own in self._own.items()]
+            numbers = [
+                self._row_numbers[job_index][-len(own) :] for job_index, own in self._exit_numbers.items()
+            ]
             self._exit_draws = self._draws.part(numbers, shortlist_on(exits, device))
-        known = [job_index for job_index in self._own if requests[job_index].known is not None]
+        known = [job_index for job_index in self._exit_numbers if requests[job_index].known is not None]
         firsts = self._decide(known, [requests[job_index].known[None] for job_index in known], 1)
         self._known = {job_index: choice for job_index, [(choice, _)] in firsts.items()}
         """Job index to the target's choice in the first row, if the cache already has that row."""
         self._known_rows = {
             job_index: requests[job_index].known.float().cpu()
-            for job_index in self._tested
+            for job_index in self._num_tested
             if requests[job_index].known is not None
         }
         """The same rows for schemes that test distributions.
@@ -92,20 +94,20 @@ class VerificationBatch:
     def _number(self, requests: Sequence[RowRequest]) -> None:
         num_rows = num_own = 0
         for job_index, (job, request) in enumerate(zip(self._jobs, requests, strict=True)):
-            reads_exits = job.hints and request.chunk is not None and self._exits is not None
+            is_read = job.hints and request.chunk is not None and self._exits is not None
             if job.scheme.deterministic:
-                self._numbers[job_index] = range(num_rows, num_rows + len(job.draft) + 1)
+                self._row_numbers[job_index] = range(num_rows, num_rows + len(job.draft) + 1)
                 num_rows += len(job.draft) + 1
-                if reads_exits:
-                    self._own[job_index] = range(num_own, num_own + request.num_new)
+                if is_read:
+                    self._exit_numbers[job_index] = range(num_own, num_own + request.num_new)
                     num_own += request.num_new
-            elif reads_exits:
-                self._tested[job_index] = request.num_new
+            elif is_read:
+                self._num_tested[job_index] = request.num_new
 
     @property
-    def listens(self) -> bool:
+    def reads_exits(self) -> bool:
         """Whether any of the jobs wants hints."""
-        return bool(self._own or self._tested)
+        return bool(self._exit_numbers or self._num_tested)
 
     def read(self, index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
         """Return what an `ExitReader` returns, for the chunks of `requests` in their order.
@@ -116,10 +118,10 @@ class VerificationBatch:
         chosen, tested = [], []
         for number, logits in rows:
             job_index = self._job_of_chunk[number]
-            if job_index in self._own:
-                chosen.append((job_index, _last(logits, len(self._own[job_index]))))
-            elif job_index in self._tested:
-                tested.append((job_index, _last(logits, self._tested[job_index])))
+            if job_index in self._exit_numbers:
+                chosen.append((job_index, _last(logits, len(self._exit_numbers[job_index]))))
+            elif job_index in self._num_tested:
+                tested.append((job_index, _last(logits, self._num_tested[job_index])))
         if tested or (chosen and not self._on_host):
             return self._reading(index, chosen, tested)
         if chosen:
@@ -138,12 +140,12 @@ class VerificationBatch:
         """Return the arguments of `decide_exit`."""
         draws = self._exit_draws
         if draws.drawn:
-            draws = draws.part([self._own[job_index] for job_index, _ in chosen])
+            draws = draws.part([self._exit_numbers[job_index] for job_index, _ in chosen])
         return chosen[0][1] if len(chosen) == 1 else torch.cat([rows for _, rows in chosen]), draws
 
     def judge(self, rows: Sequence[Array | Exception]) -> list[Judgement | Exception]:
         """Return each job's judgement from its logits (len(draft) + 1, V), or the error that prevented it."""
-        chosen = [job_index for job_index in self._numbers if not isinstance(rows[job_index], Exception)]
+        chosen = [job_index for job_index in self._row_numbers if not isinstance(rows[job_index], Exception)]
         decided = self._decide(chosen, [rows[job_index] for job_index in chosen])
         return [
             self._judged(job_index, own_rows, decided.get(job_index))
@@ -156,7 +158,7 @@ class VerificationBatch:
         """Decide the first `count` rows of each job, or all. One copy to the host serves all of them."""
         if not job_indices:
             return {}
-        numbers = [self._numbers[job_index][:count] for job_index in job_indices]
+        numbers = [self._row_numbers[job_index][:count] for job_index in job_indices]
         table = iter(decide(joined(rows), self._draws.part(numbers)))
         return {
             job_index: list(islice(table, len(own)))
@@ -180,7 +182,7 @@ class VerificationBatch:
     def _report_exit(self, index: int, chosen: Sequence[_Rows], tested: Sequence[_Rows], read: Array) -> None:
         assert self._exits is not None
         shortlist = self._exits.token_ids
-        start = sum(2 * len(self._own[job_index]) for job_index, _ in chosen)
+        start = sum(2 * len(self._exit_numbers[job_index]) for job_index, _ in chosen)
         if chosen:
             self._hint_all(index, chosen, *columns_of(read[:start].view(-1, 2)))
         for job_index, logits in tested:
@@ -198,7 +200,7 @@ class VerificationBatch:
         assert self._exits is not None
         token_at, start = shortlist_of(self._exits).__getitem__, 0
         for job_index, _ in exit_rows:
-            end = start + len(self._own[job_index])
+            end = start + len(self._exit_numbers[job_index])
             choices = tuple(map(token_at, shortlisted[start:end]))
             confidences = tuple([round(confidence, CONFIDENCE_DIGITS) for confidence in sure[start:end]])
             if job_index in self._known:

@@ -277,4 +277,4 @@ class TargetWorker:
             return error
 
     def _run(self, chunks: Sequence[Chunk], batch: VerificationBatch) -> list[Array]:
-        return self._model.forward_together(chunks, batch.read if batch.listens else None)
+        return self._model.forward_together(chunks, batch.read if batch.reads_exits else None)
