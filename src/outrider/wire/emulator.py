@@ -76,7 +76,7 @@ class Direction(Generic[_Item]):
 
 
 @dataclass(frozen=True)
-class _Over:
+class _Emulated:
     """The current network; `outages_before` counts those of the networks before it."""
 
     network: Network
@@ -98,7 +98,7 @@ class EmulatedLink(FrameLink):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inner = inner
-        self._over = _Over(network)
+        self._emulated = _Emulated(network)
         self._clock = clock
         self._start_s = clock()
         self._changed = threading.Condition()
@@ -112,15 +112,15 @@ class EmulatedLink(FrameLink):
     def state(self) -> LinkState:
         """The state of the connection; LOST during an emulated outage."""
         now_s = self._now_s()
-        if not self._thread.is_alive() or not self._over.network.is_up(now_s, now_s):
+        if not self._thread.is_alive() or not self._emulated.network.is_up(now_s, now_s):
             return LinkState.LOST
         return self._inner.state
 
     @property
     def generation(self) -> int:
         """How many times the connection has come up, emulated outages included."""
-        over = self._over
-        return self._inner.generation + over.outages_before + over.network.outages_over(self._now_s())
+        emulated = self._emulated
+        return self._inner.generation + emulated.outages_before + emulated.network.outages_over(self._now_s())
 
     def follow(self, network: Network) -> None:
         """Emulate another network from now on. Thread-safe.
@@ -129,10 +129,10 @@ class EmulatedLink(FrameLink):
         generation, so that frames that one may have lost are requested again.
         """
         with self._changed:
-            now_s, old = self._now_s(), self._over
+            now_s, old = self._now_s(), self._emulated
             ended = old.network.outages_over(now_s) + bool(old.network.outages)
             before = old.outages_before + ended - network.outages_over(now_s)
-            self._over = _Over(network, before)
+            self._emulated = _Emulated(network, before)
             self._up.follow(network.uplink, network)
             self._down.follow(network.downlink, network)
 
@@ -174,7 +174,7 @@ class EmulatedLink(FrameLink):
                 self._receive_once()
             self._send_until(math.inf)
         except Exception:  # the edge then sees a lost link and follows its policy
-            _log.exception("the emulated link %s broke", self._over.network.name)
+            _log.exception("the emulated link %s broke", self._emulated.network.name)
 
     def _send_until(self, time_s: float) -> None:
         while True:

@@ -10,7 +10,7 @@ from outrider.core.frames import Draft, Open, Opened, Peer, Proposal, Rules, Ver
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.packing import pack_token_probs
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.jobs import CloudJob, CloudResult
+from outrider.decoding.jobs import CloudJob, CloudResult, Verify
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
@@ -87,6 +87,12 @@ def next_job(cloud: VerifierService) -> CloudJob | None:
 def run(cloud: VerifierService, job: CloudJob) -> CloudResult:
     [result] = cloud.run([job], lambda job, hint: None)
     return result
+
+
+def should_abort(cloud: VerifierService, job: Verify) -> bool:
+    """Return whether the text of a verification asks to abort it."""
+    text = cloud._machine._sessions.text_of(job.key, job.epoch)
+    return text is None or text.should_abort(job)
 
 
 def opened(cloud: VerifierService, peer: Peer = ALICE, **options) -> None:

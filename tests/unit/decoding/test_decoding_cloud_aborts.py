@@ -20,6 +20,7 @@ from cloud_machine import (
     practised,
     run,
     service,
+    should_abort,
     step,
     verdicts,
 )
@@ -51,14 +52,14 @@ def test_after_an_abort_the_predicted_outcome_and_its_branch_are_verified_togeth
     cloud, text = service(EAGER), own(temperature=temperature)
     opened(cloud, acceptance=acceptance, temperature=temperature, **USEFUL)
     job = offer(cloud, text)
-    assert not cloud.should_abort(job)
-    hinted = [hint.tokens for hint in frames(cloud.hint(job, exit_hint(job, text[:2])))]
+    assert not should_abort(cloud, job)
+    hinted = [hint.tokens for hint in frames(cloud.hint(job, exit_hint(job, text[:2])).replies)]
     assert hinted == [text[:2], (*job.draft, 7)], "the draft may yet be right"
-    assert cloud.should_abort(job)
+    assert should_abort(cloud, job)
     assert cloud.finish([job], [Aborted()], 0.01) == []
     again = next_job(cloud)
     assert (again.tokens, again.draft) == ((), text[:6])
-    assert again.evidence == (None,) * 6 and not cloud.should_abort(again)
+    assert again.evidence == (None,) * 6 and not should_abort(cloud, again)
     [verdict] = frames(cloud.finish([again], [run(cloud, again)], 0.1))
     assert verdict.tokens == text[:7]
     assert (verdict.drafted, verdict.passes, verdict.kept) == (6, 2, ())
@@ -111,8 +112,7 @@ def test_an_exit_token_is_not_counted_as_drafted_if_the_draft_is_cut_after_it():
         cloud.receive(ALICE, draft(0, tokens))
     for outcome in (first[:2], second[:4]):
         job = next_job(cloud)
-        cloud.hint(job, exit_hint(job, outcome))
-        assert cloud.should_abort(job)
+        assert cloud.hint(job, exit_hint(job, outcome)).should_abort
         cloud.finish([job], [Aborted()], 0.01)
     cloud.receive(BOB, draft(0, text[:3]))
     jobs = cloud.next_jobs()
@@ -146,8 +146,7 @@ def test_a_step_is_aborted_for_a_ready_branch():
     first = next_job(cloud)
     assert first.draft == ()
     cloud.receive(ALICE, draft(0, text[:5]))
-    cloud.hint(first, exit_hint(first, text[:1]))
-    assert cloud.should_abort(first)
+    assert cloud.hint(first, exit_hint(first, text[:1])).should_abort
     cloud.finish([first], [Aborted()], 0.01)
     assert next_job(cloud).draft == text[:5]
 
@@ -158,11 +157,11 @@ def test_nothing_is_aborted_without_a_ready_branch():
     main, _ = branched(text)
     cloud.receive(ALICE, draft(0, main))
     job = next_job(cloud)
-    cloud.hint(job, exit_hint(job, text[:2]))
-    assert not cloud.should_abort(job)
+    assert not cloud.hint(job, exit_hint(job, text[:2])).should_abort
     cloud.receive(ALICE, draft(2, text[2:5], digest=extend_digest(ROOT, text[:2])))
-    cloud.hint(job, exit_hint(job, text[:2], exit_index=1))
-    assert cloud.should_abort(job), "the branch has arrived meanwhile"
+    assert cloud.hint(job, exit_hint(job, text[:2], exit_index=1)).should_abort, (
+        "the branch has arrived meanwhile"
+    )
 
 
 @pytest.mark.parametrize("when_idle", ["wait", "step"])
@@ -171,8 +170,7 @@ def test_strategies_other_than_adaptive_never_abort(when_idle, hints):
     cloud, text = service(EAGER), own()
     opened(cloud, when_idle=when_idle, hints=hints)
     job = offer(cloud, text)
-    cloud.hint(job, exit_hint(job, text[:2]))
-    assert not cloud.should_abort(job)
+    assert not cloud.hint(job, exit_hint(job, text[:2])).should_abort
 
 
 @pytest.mark.parametrize("when_idle", ["wait", "step", "adaptive"])
@@ -186,8 +184,7 @@ def test_a_verification_of_a_text_that_has_ended_or_changed_is_aborted(when_idle
     opened(cloud, when_idle=when_idle, hints="useful")
     job = offer(cloud, text)
     cloud.receive(ALICE, news)
-    assert cloud.hint(job, exit_hint(job, text[:2])) == []
-    assert cloud.should_abort(job)
+    assert cloud.hint(job, exit_hint(job, text[:2])) == ([], True)
     assert cloud.finish([job], [Aborted()], 0.01) == []
     later = next_job(cloud)
     assert not (isinstance(later, Verify) and later.draft)
@@ -205,8 +202,7 @@ def test_an_aborted_forward_counts_by_the_share_of_its_time_that_it_ran(aborted_
         cloud.receive(ALICE, draft(5, tokens, digest=extend_digest(ROOT, text[:5])))
     job = next_job(cloud)
     cloud._clock.now_s += aborted_after_s
-    cloud.hint(job, exit_hint(job, text[5:6]))
-    assert cloud.should_abort(job)
+    assert cloud.hint(job, exit_hint(job, text[5:6])).should_abort
     cloud.finish([job], [Aborted()], aborted_after_s)
     again = next_job(cloud)
     [verdict] = frames(cloud.finish([again], [run(cloud, again)], 0.1))

@@ -65,6 +65,13 @@ class Reply(NamedTuple):
     frame: CloudFrame
 
 
+class HintedExit(NamedTuple):
+    """The hints to send for an early exit, and whether to abort its verification after what it predicted."""
+
+    replies: list[Reply]
+    should_abort: bool
+
+
 class CloudMachine:
     """Turns frames and finished jobs into replies. `scheduler` decides what runs in between."""
 
@@ -103,17 +110,15 @@ class CloudMachine:
         probes = self._probes(now_s) if any(map(is_busy, frames)) else []
         return [*probes, *[Reply(peer, answer) for answer in frames]]
 
-    def hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Reply]:
-        """Return the hints to send for what an early exit predicts while its job still runs."""
+    def hint(self, job: Verify, hint: ExitHint, now_s: float) -> HintedExit:
+        """Return what follows from an early exit's prediction while its job still runs. A verification whose
+        text was cancelled or replaced should be aborted.
+        """
         text = self._sessions.text_of(job.key, job.epoch)
-        longest = self._limits.batch_tokens - 1
-        frames = text.on_hint(job, hint, longest, now_s) if text is not None else []
-        return [Reply(job.key.peer, frame) for frame in frames]
-
-    def should_abort(self, job: Verify) -> bool:
-        """Whether a running verification should be aborted."""
-        text = self._sessions.text_of(job.key, job.epoch)
-        return text is None or text.should_abort(job)
+        if text is None:
+            return HintedExit([], True)
+        frames = text.on_hint(job, hint, self._limits.batch_tokens - 1, now_s)
+        return HintedExit([Reply(job.key.peer, frame) for frame in frames], text.should_abort(job))
 
     def on_aborted(self, job: CloudJob, now_s: float) -> None:
         """Note an abort. The rows of a verification count as unspent in the robot's allowance."""
@@ -217,9 +222,9 @@ class CloudMachine:
         if text is None:
             return session.refusal_of(frame.epoch)
         if isinstance(frame, StandBy):
-            text.on_standby, session.waiting_since_s = True, None
+            text.stand_by()
+            session.waiting_since_s = None
             return []
-        text.on_standby = False
         if isinstance(frame, Resume):
             return text.on_resume(frame)
         if session.waiting_since_s is None and not text.finished:

@@ -113,14 +113,20 @@ class TargetSequence:
             return []
         return [self._opened(), *self._missed_after(len(frame.tokens), 0)]
 
+    def stand_by(self) -> None:
+        """Run nothing but the prompt until the edge asks again."""
+        self.on_standby = True
+
     def on_resume(self, frame: Resume) -> list[CloudFrame]:
         """Repeat what the edge has missed; return an empty verdict if it has missed nothing."""
+        self.on_standby = False
         if frame.base > len(self._text) or self._text.digest_at(frame.base) != frame.digest:
             return [PrefillAgain(frame.session, frame.epoch)]
         return self._missed_after(frame.base, frame.draws) or [self._verdict(frame.base, 0, 0)]
 
     def on_draft(self, frame: Draft) -> None:
         """Keep branches that may fit the text now or later. Without branches, the frame asks for a step."""
+        self.on_standby = False
         if not self._scheme.deterministic:
             raise ProtocolError(f"acceptance={self._scheme.name} needs evidence: send Proposal")
         runs = unpack_runs(frame.runs)
@@ -135,6 +141,7 @@ class TargetSequence:
 
     def on_proposal(self, frame: Proposal) -> None:
         """Commit the edge's settled token, if any, and keep the branch that follows."""
+        self.on_standby = False
         if self._scheme.deterministic:
             raise ProtocolError(f"acceptance={self._scheme.name} knows no Proposal: send Draft")
         self._check_tokens(frame.tokens)

@@ -16,7 +16,7 @@ from outrider.core.frames import EdgeFrame, Peer, Unsettled, Verdict
 from outrider.core.pairs import check_pair
 from outrider.core.ports import DraftHead, LanguageModel
 from outrider.decoding.acceptance.schemes import Choices
-from outrider.decoding.cloud.machine import CloudMachine, Reply
+from outrider.decoding.cloud.machine import CloudMachine, HintedExit, Reply
 from outrider.decoding.drivers.serving import FrameService, send_all
 from outrider.decoding.execution.batch_verification import OnHint
 from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker, HeadDraftWorker
@@ -174,15 +174,10 @@ class VerifierService(FrameService):
             for job in jobs:
                 self._machine.on_aborted(job, self._clock())
 
-    def hint(self, job: Verify, hint: ExitHint) -> list[Reply]:
-        """Return the hints to send for an early exit."""
+    def hint(self, job: Verify, hint: ExitHint) -> HintedExit:
+        """Return the hints to send for an early exit, and whether to abort its verification."""
         with self._lock:
             return self._machine.hint(job, hint, self._clock())
-
-    def should_abort(self, job: Verify) -> bool:
-        """Return whether a verification should be aborted after what its early exits predicted."""
-        with self._lock:
-            return self._machine.should_abort(job)
 
     def finish(
         self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
@@ -281,9 +276,10 @@ class VerifierService(FrameService):
         def on_hint(job: Verify, hint: ExitHint) -> bool:
             if len(jobs) == 1:  # larger batches are never aborted
                 self._poll()
-            send_all(send, self.hint(job, hint))
+            replies, should_abort = self.hint(job, hint)
+            send_all(send, replies)
             self._resume_drafting(jobs)
-            return self.should_abort(job)
+            return should_abort
 
         self._resume_drafting(jobs)
         try:

@@ -107,10 +107,11 @@ class FleetCloud:
                 self._agenda.run(self._service_s)
                 others_s += time.thread_time() - paused_s
                 new += self._receive_inbox()
-            new += self._service.hint(job, hint)
+            hints, should_abort = self._service.hint(job, hint)
+            new += hints
             self._send(new, self._service_s)
             replies.extend(new)
-            return self._service.should_abort(job)
+            return should_abort
 
         results = self._service.run(jobs, on_hint) if jobs else []
         if not any(isinstance(result, Aborted) for result in results):

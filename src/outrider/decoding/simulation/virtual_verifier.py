@@ -248,7 +248,7 @@ class VirtualVerifier:
     def _send_hint(self, running: Running[CloudJob], job: Verify, hint: ExitHint) -> None:
         if running is not self._running or running.aborted:
             return
-        replies = self._service.hint(job, hint)
+        replies, should_abort = self._service.hint(job, hint)
         self._may_draft = self._drafting is None
         if replies:
             tokens = hint.accepted + 1
@@ -256,7 +256,7 @@ class VirtualVerifier:
         self._reply(replies)
         whole_s = self._target_s(job)
         free_s = running.free_s(self._now_s, self._world.compute.target_queue, whole_s)
-        if free_s < running.started_s + whole_s and self._service.should_abort(job):
+        if should_abort and free_s < running.started_s + whole_s:
             running.aborted = True
             self._agenda.at(free_s, self._finish_job, running, Aborted())
 
