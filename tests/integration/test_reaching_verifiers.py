@@ -95,7 +95,7 @@ def test_a_server_that_is_no_verifier_is_reported_while_it_listens(endpoint):
             wait_until(lambda: "is no verifier" in failure(decoder), "the reason")
             stranger.shutdown()
             thread.join()
-        wait_until(lambda: "cannot be reached" in failure(decoder), "that it has gone")
+        wait_until(lambda: "cannot be reached" in failure(decoder), "the report that nothing listens")
 
 
 def test_a_robot_without_an_admitted_key_is_told_so(endpoint, tmp_path):

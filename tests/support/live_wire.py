@@ -23,18 +23,15 @@ from outrider.wire.server import RouterServer
 
 SEED = 3
 TARGET, DRAFT = toy_pair(SEED, 0.7, eos_bias=-9.0)
-
 RULES = Rules("wait", "greedy", 0.0, 1.0, 0, 0, True, "none")
-
 OPENING = Open(1, 4, 0, "find it", b"", (), 8, "toy", RULES)
-
 NO_LIMIT = GateLimits(units_per_s=1e9, burst_units=1e9)
-
 TIMEOUT_MS = 20_000
 """How long a test waits for a socket before it fails. No passing test waits this long."""
 
 
 def connect(context: zmq.Context, endpoint: str) -> zmq.Socket:
+    """Returns the socket of a peer that may misbehave, connected to an endpoint."""
     peer = context.socket(zmq.DEALER)
     peer.setsockopt(zmq.SNDHWM, 0)
     peer.setsockopt(zmq.LINGER, 0)
@@ -44,6 +41,7 @@ def connect(context: zmq.Context, endpoint: str) -> zmq.Socket:
 
 @contextmanager
 def serving(endpoint: str, **options) -> Iterator[Verifier]:
+    """Serves a verifier in a thread, and yields it for its figures."""
     verifier = open_verifier(TARGET, endpoint, **options)
     stop = threading.Event()
     thread = threading.Thread(target=verifier.serve, args=(stop,))
@@ -75,6 +73,7 @@ def answering(
 
 @contextmanager
 def connected(endpoint: str, strategy: str = "sd", draft: ToyModel = DRAFT, **options):
+    """Yields a robot's decoder."""
     decoder = connect_decoder(endpoint, draft, DecodingConfig(strategy=strategy), **options)
     try:
         yield decoder
@@ -102,7 +101,7 @@ def is_answered(link: DealerLink) -> bool:
 
 @contextmanager
 def verifier(endpoint: str, **options) -> Iterator[None]:
-    """Serves a verifier in a thread of this process."""
+    """Serves a verifier as `outrider verifier` does, in a thread of this process."""
     stop, ready = threading.Event(), threading.Event()
     thread = threading.Thread(
         target=serve_verifier,

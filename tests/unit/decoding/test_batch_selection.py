@@ -59,7 +59,7 @@ def test_a_batch_ends_before_an_expensive_slot():
     def stairs(size: int) -> float:
         return 0.02 if size <= 3 else 0.02 + 0.02 * (size - 3)
 
-    assert joining([FULL] * 8, stairs) == {0, 1, 2}, "of equals who has had the least comes first"
+    assert joining([FULL] * 8, stairs) == {0, 1, 2}, "of equal candidates the first in order join"
 
 
 @given(
@@ -85,7 +85,7 @@ def test_the_cloud_drafts_for_sessions_without_drafts_if_the_batch_has_room():
     cheap, dear = (lambda size: 0.0006 * size), (lambda size: 0.02)
     assert joining([UNDRAFTED] * 3, stairs, DEFAULT_TUNING, cheap) == {0, 1, 2}
     chosen, price = select_batch([UNDRAFTED, FULL, FULL, FULL], stairs, DEFAULT_TUNING, cheap, 200.0)
-    assert chosen == {1, 2, 3}, "what robots have drafted for nothing comes first"
+    assert chosen == {1, 2, 3}, "drafts that cost the cloud nothing are verified first"
     assert price == pytest.approx(3 * (2.5 - DEFAULT_TUNING.slot_tokens) / 0.02)
     batch = {0: UNDRAFTED, 1: FULL, 2: UNDRAFTED._replace(next_chance=0.1)}
     assert select_drafting(batch, 200.0, cheap) == {0}, "0.1 tokens are less than the time is worth"

@@ -197,7 +197,7 @@ def test_drafts_ahead_leave_room_for_those_that_are_verified():
         for path, _ in ends:
             pool.add_choices(len(path), after(*path), Choices((1, 2, 3, 4), None, 0.9))
     assert pool._size <= MAX_TOKENS
-    assert pool.best(ROOT, 3)[0] == (1, 1, 1), "nothing was pushed out"
+    assert pool.best(ROOT, 3)[0] == (1, 1, 1), "nothing was dropped"
 
 
 def test_a_full_cache_accepts_the_clouds_choices_after_its_oldest_text():

@@ -63,7 +63,7 @@ def test_after_an_abort_the_predicted_outcome_and_its_branch_are_verified_togeth
     [verdict] = frames(cloud.finish([again], [run(cloud, again)], 0.1))
     assert verdict.tokens == text[:7]
     assert (verdict.drafted, verdict.passes, verdict.kept) == (6, 2, ())
-    assert cloud.stats.aborted == 0, "nothing was stopped by the model itself"
+    assert cloud.stats.aborted == 0, "the model's worker aborted nothing"
 
 
 def test_a_wrong_exit_token_is_rejected_by_the_target():

@@ -39,7 +39,7 @@ def test_without_drafts_the_target_continues_from_its_exits_to_the_end_of_the_te
 ):
     """Nothing is predicted past the token that ends the text, so the text never exceeds its limit."""
     served, text = running(tuning=EAGER, max_new_tokens=max_new_tokens)
-    assert verdicts(served.step()) == [text[:1]], "the prompt's last row, of which no exit speaks"
+    assert verdicts(served.step()) == [text[:1]], "the prompt's last row has no exits"
     for _ in range(max_new_tokens - 2):
         assert verdicts(served.step()) == []
     assert served.cloud.stats.aborted == max_new_tokens - 2
@@ -113,7 +113,7 @@ def test_a_socket_error_during_a_forward_propagates_and_fails_no_session(tokens_
     stats = served.cloud.stats
     assert (stats.failed_jobs, stats.open_sessions, stats.tokens) == (0, 1, 0)
     [verdict] = [frame for frame in served.step() if isinstance(frame, Verdict)]
-    assert (verdict.tokens, verdict.passes) == (text[:5], 2), "what was lost was a pass as well"
+    assert (verdict.tokens, verdict.passes) == (text[:5], 2), "the pass of a lost verdict counts too"
 
 
 def test_sessions_may_open_and_close_during_a_forward():

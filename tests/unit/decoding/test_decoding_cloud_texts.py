@@ -228,7 +228,7 @@ def test_silent_peers_are_probed_when_others_need_room():
     assert (probe.peer, probe.frame.session, probe.frame.epoch) == (ALICE, 5, 1)
     assert isinstance(probe.frame, Pong) and isinstance(refusal.frame, Refused)
     [refusal] = cloud.receive(stranger, opening())
-    assert refusal.peer == stranger, "it has been spoken to just now"
+    assert refusal.peer == stranger, "it was probed just now"
     cloud._clock.now_s += CloudLimits().probe_s + 0.1
     assert {reply.peer for reply in cloud.receive(stranger, opening())} == {ALICE, BOB, stranger}
     assert cloud.receive(ALICE, Resume(5, 1, 0, ROOT)), "nothing is lost by it"

@@ -152,11 +152,11 @@ def test_outrider_drafts_on_a_sure_hint_first_and_sends_ahead_of_the_verdict():
         job = machine.next_job()
         choices = [Choices((10 + len(prefix), 20)) for prefix in job.prefixes]
         sent += machine.complete(job, choices, 0.33 + 0.01 * step, 0.01)
-    assert (9, 11, 12) in sent_paths(sent), "the branch on the hint lies at the cloud before the verdict"
+    assert (9, 11, 12) in sent_paths(sent), "the branch after the hint is sent before the verdict"
     [commit, *after] = machine.receive(verdict((9,), 0), 0.5)
     assert (commit.tokens, commit.foreseen, commit.exit) == ((9,), True, 1)
     assert machine.next_job().prefixes[0][:3] == (9, 11, 12)
-    assert (9, 11) not in sent_paths(after, (9,)), "what lies there is not sent again"
+    assert (9, 11) not in sent_paths(after, (9,)), "tokens that were sent are not sent again"
 
 
 def test_a_branch_that_a_hint_makes_likelier_is_preferred_at_the_cloud():

@@ -199,7 +199,7 @@ def test_drafts_that_the_target_waits_for_run_first():
     owner = Owner([job(1), job(2)])
     owner.ahead.resume()
     waiting = owner.while_it_runs(lambda: owner.ahead.run_now([job(3)]))
-    assert owner.worker.begun.acquire(timeout=10.0), "the batch was given up for another"
+    assert owner.worker.begun.acquire(timeout=10.0), "the batch was aborted for another"
     owner.let_go(1)
     waiting.join(10.0)
     assert owner.finished == [[job(3)]]

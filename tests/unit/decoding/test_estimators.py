@@ -143,7 +143,7 @@ def test_a_round_trip_is_the_least_of_the_recent_without_the_compute():
     assert round_trip.value == pytest.approx(0.2)
     for _ in range(DEFAULT_TUNING.round_trip_window):
         round_trip.add(1.1, 0.1)
-    assert round_trip.value == pytest.approx(1.0), "a link that became slower is believed"
+    assert round_trip.value == pytest.approx(1.0), "a link that became slower is followed"
     round_trip.add(0.1, 0.2)
     assert round_trip.value == 0.0, "never negative"
 

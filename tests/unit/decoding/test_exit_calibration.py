@@ -26,7 +26,9 @@ def chance(calibrator: ExitCalibrator, stance: str, confidence: float = 0.5) -> 
 
 def test_an_exit_that_agrees_with_the_draft_is_more_likely_right():
     calibrator = ExitCalibrator()
-    assert chance(calibrator, "free", 0.6) == pytest.approx(0.6), "at first as much as it believes itself"
+    assert chance(calibrator, "free", 0.6) == pytest.approx(0.6), (
+        "at first the chance is the exit's own confidence"
+    )
     for confidence in (0.2, 0.5, 0.9):
         agrees, differs, free = (chance(calibrator, one, confidence) for one in ("agrees", "differs", "free"))
         assert agrees > free > differs
@@ -76,7 +78,7 @@ def test_the_peak_confidence_of_a_run_is_kept():
 
 def test_hints_of_an_aborted_verification_start_no_run():
     before = once(exit_word(4, 9, exit=2))
-    assert observed_after(exit_word(4, 9, exit=0), before).runs == (1, 1), "the exits begin anew"
+    assert observed_after(exit_word(4, 9, exit=0), before).runs == (1, 1), "another forward starts new runs"
     assert observed_after(exit_word(4, 9, 5, exit=3), before).runs == (1, 1, 1), "of another draft"
 
 

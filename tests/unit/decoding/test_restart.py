@@ -61,13 +61,15 @@ def test_no_restart_on_exit_tokens_alone_if_drafts_are_usually_ready():
         estimates.on_ready(6, 4, 1)
     assert not rule_after(estimates, ((1, 7), 0.95)).should_abort
     assert rule_after(estimates, ((1, 9), 0.95)).should_abort
-    assert rule_after(estimates, ((*DRAFT, 7), 0.95)).should_abort, "not so where all of a draft stood"
+    assert rule_after(estimates, ((*DRAFT, 7), 0.95)).should_abort, (
+        "few tokens are usually ready after a whole draft"
+    )
     estimates.on_ready(6, 4, 4)
     assert not rule_after(estimates, ((*DRAFT, 7), 0.95)).should_abort
     step = RestartRule(estimates)
     step.begin(7.0)
     step.consider((), [((7,), 0.95)], after, 7.01)
-    assert step.should_abort, "nor where there was none"
+    assert step.should_abort, "few are usually ready after a step"
 
 
 def test_the_time_to_restart_is_learnt_and_lowers_the_gain():
@@ -82,7 +84,7 @@ def test_the_time_to_restart_is_learnt_and_lowers_the_gain():
     assert not rule_after(estimates, ((1, 7), 0.95)).should_abort
     for _ in range(DEFAULT_TUNING.forward_window + 1):
         estimates.on_verified(0, STEP_S)
-    assert rule_after(estimates, ((1, 7), 0.95)).should_abort, "it may be otherwise by now"
+    assert rule_after(estimates, ((1, 7), 0.95)).should_abort, "the restart time is forgotten"
 
 
 def test_one_slow_restart_does_not_count():

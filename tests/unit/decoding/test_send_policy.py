@@ -138,7 +138,7 @@ def test_if_robots_take_turns_a_branch_that_completes_a_turn_is_sent():
         assert sent(policy, tree) == tree.main_path()[length - due :]
     for node in tree.main_path()[:8]:
         node.sent_s = 1.0
-    assert sent(policy, tree) == [], "what goes beyond a turn waits for a whole chunk"
+    assert sent(policy, tree) == [], "tokens beyond a turn wait for a whole chunk"
 
 
 def test_if_robots_take_turns_no_bytes_are_saved():

@@ -90,4 +90,4 @@ def test_ready_tokens_are_verified_before_the_clouds_better_draft_arrives():
     policy = AdaptivePolicy(False, 100, estimates, cloud_drafts=True)
     assert policy.draft_after(Lying()) == (), "the cloud's own draft is the better one"
     plan = policy.plan(Lying())
-    assert plan is not None and plan.draft == (11, 12, 13), "but a step would bring less than what is here"
+    assert plan is not None and plan.draft == (11, 12, 13), "a step would yield less than the ready tokens"

@@ -248,7 +248,7 @@ def test_a_resumed_text_is_cached_in_parts(monkeypatch):
     while results[-1:] != [None]:
         results += one.run([PrefillTarget(SessionKey(ALICE, 1), 1, PROMPT, 200, text[:150])], never)
     assert [isinstance(result, Unfinished) for result in results] == [True] * 3 + [False]
-    assert sizes == [64, 64, 21], "but for the last, which is asked what comes after it"
+    assert sizes == [64, 64, 21], "all but the last token, which the next verification runs"
     asked = verify(0, ())._replace(tokens=text[:150], draft=text[150:153], evidence=(None,) * 3)
     [judged] = one.run([asked], never)
     assert is_accepted(judged, text[150:154])

@@ -56,8 +56,8 @@ def test_the_models_choice_by_its_prefill_is_a_branch_that_goes_on_in_the_contex
     assert not made.tree(32).holds((2, 4))
     made.calibrate(Successors(choices, [(0.5,)] * len(prompt)))
     tree = made.tree(32)
-    assert tree.holds((2, 3, 4)), "as it stands"
-    assert tree.holds((2, 4, 5, 6)), "without the word that the model would leave out"
+    assert tree.holds((2, 3, 4)), "the context unchanged"
+    assert tree.holds((2, 4, 5, 6)), "without the token that the model would omit"
 
 
 def test_further_choices_that_are_likely_are_branches_too() -> None:
