@@ -1,4 +1,4 @@
-"""News that arrives during a draft is received at once, and a draft that has become useless is aborted."""
+"""Frames that arrive during a draft are received at once, and a draft that has become useless is aborted."""
 
 from __future__ import annotations
 

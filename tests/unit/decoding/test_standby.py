@@ -1,4 +1,4 @@
-"""The cloud's service alone: a text that stands by is ready, and costs only the time for its prompt."""
+"""The cloud's service alone: a text on standby is ready, and costs only the time for its prompt."""
 
 from __future__ import annotations
 
