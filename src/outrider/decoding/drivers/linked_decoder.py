@@ -24,7 +24,7 @@ from outrider.decoding.protocol.retry_timer import RetryTimer
 _POLL_S = 0.02
 """Longest time between checks for cancellation, and shortest between checks of the link."""
 MIN_POLL_S = 0.002
-"""Shortest time between checks for news during a draft; a check takes a few hundredths of it."""
+"""Shortest time between checks for frames during a draft; a check takes a few hundredths of it."""
 BUSY = "this decoder decodes another text: let each thread have a decoder of its own"
 CLOSED = "this decoder is closed: open another one"
 
@@ -165,7 +165,7 @@ class LinkedDecoder(TextDecoder):
             self._link.close()
 
     def _advance(self) -> None:
-        """Handle a received frame; else run one small job; else wait for news."""
+        """Handle a received frame; else run one small job; else wait for a frame."""
         now_s = self._now()
         if now_s >= self._next_check_s:
             self._watch_link(now_s)
@@ -200,7 +200,7 @@ class LinkedDecoder(TextDecoder):
         return self._clock() - self._start_s
 
     def _run_job(self, job: EdgeJob) -> None:
-        """Run a job. A draft that news makes useless is aborted: then the model starts on what is wanted."""
+        """Run a job. A draft that a received frame makes useless is aborted."""
         assert self._worker is not None
         started_s = self._now()
         try:
@@ -219,7 +219,7 @@ class LinkedDecoder(TextDecoder):
         return now_s - started_s
 
     def _abort_check(self, job: EdgeJob, started_s: float) -> Pause:
-        """Return a callback that handles news, but not too often. It raises Aborted if the job should end."""
+        """Return a callback that receives frames, not too often, and raises Aborted if the job should end."""
         due_s = started_s + MIN_POLL_S
 
         def check() -> None:

@@ -139,7 +139,7 @@ class VerifierService(FrameService):
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
         """Run a batch. A failure is a result: one session's input must not end the others.
 
-        An exception of `on_hint` is passed on as it is: call `leave` then.
+        An exception of `on_hint` is passed on as it is: call `on_interrupted` then.
         """
         self._running = True
         try:
@@ -165,7 +165,7 @@ class VerifierService(FrameService):
             return [*self.draft(drafts)]
         return self._worker.run([job for job in jobs if not isinstance(job, CloudDraft)], on_hint)
 
-    def leave(self, jobs: Sequence[CloudJob], compute_s: float) -> None:
+    def on_interrupted(self, jobs: Sequence[CloudJob], compute_s: float) -> None:
         """Record a batch that ended after `compute_s` by an error of `on_hint`. Its jobs remain
         to be done.
         """
@@ -285,7 +285,7 @@ class VerifierService(FrameService):
         try:
             results = self.run(jobs, on_hint)
         except Exception:
-            self.leave(jobs, self._clock() - started_s)
+            self.on_interrupted(jobs, self._clock() - started_s)
             raise
         finally:
             self._target_job = None

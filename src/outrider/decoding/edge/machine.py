@@ -96,7 +96,7 @@ class EdgeMachine:
         return self._drafting.next_job(self.text.alone, self._policy.estimates.waits_for_others)
 
     def should_abort(self, job: EdgeJob) -> bool:
-        """Return whether the model should abort a running job: news may have made it useless."""
+        """Return whether the model should abort a running job: a frame may have made it useless."""
         if self.text.done or job.epoch != self.epoch:
             return True
         return isinstance(job, DraftTokens) and not self._drafting.is_useful(job)
