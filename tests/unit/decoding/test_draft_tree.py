@@ -160,13 +160,13 @@ def test_a_branch_is_anchored_where_it_leaves_the_drafts_own():
     guess = tree.add(own, 2, 0.2, "guess")
     below = tree.add(guess, 3, 0.1, "draft")
     hint = tree.add(tree.root, 4, 0.1, "hint")
-    assert (own.anchor, own.turn) == (LENGTH, 0)
+    assert (own.anchor, own.branch) == (LENGTH, 0)
     assert (guess.anchor, below.anchor, hint.anchor) == (LENGTH + 2, LENGTH + 2, LENGTH + 1)
-    assert (guess.turn, below.turn, hint.turn) == (1, 1, 2)
+    assert (guess.branch, below.branch, hint.branch) == (1, 1, 2)
     assert tree.add(tree.root, 1, 0.0, "hint") is own
     assert own.likelihood == 0.7
     tree.commit((1, 2), 99)
-    assert (below.anchor, below.turn) == (LENGTH + 2, 0)
+    assert (below.anchor, below.branch) == (LENGTH + 2, 0)
 
 
 def test_the_main_path_follows_the_first_choices():

@@ -76,7 +76,7 @@ def test_all_likely_unsent_nodes_are_sent_once_a_branch_is_useful(steps):
     likely = [node for node in list(tree)[1:] if node.likelihood >= policy.estimates.min_likelihood]
     wanted = [node for node in likely if node.sent_s is None]
     lengths = {
-        node.branch: [other.length for other in wanted if other.turn == node.branch] for node in wanted
+        node.branch: [other.length for other in wanted if other.branch == node.branch] for node in wanted
     }
     is_useful = any(max(some) > min(some) for some in lengths.values())
     found = sent(policy, tree)

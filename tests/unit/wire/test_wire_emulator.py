@@ -12,7 +12,7 @@ from outrider.core.values import LinkState
 from outrider.wire.codec import encode, wire_bytes
 from outrider.wire.emulator import Direction, EmulatedLink
 
-NEWS_S = 20.0
+TIMEOUT_S = 20.0
 """How long a test waits for another thread before it fails; no test that passes waits so long."""
 DELAYED = LinkProfile(delay_s=0.1)
 
@@ -107,7 +107,7 @@ class HeldLink:
         return 1
 
     def receive(self, timeout_s: float):
-        news = self.news.get(timeout=NEWS_S)
+        news = self.news.get(timeout=TIMEOUT_S)
         if isinstance(news, Exception):
             raise news
         return news
@@ -131,7 +131,7 @@ def test_a_frame_leaves_on_time_while_the_edge_does_something_else():
     for now_s in (0.05, 0.125):
         clock.now_s = 100.0 + now_s
         below.wake()
-    frame, sent_s = below.sent.get(timeout=NEWS_S)
+    frame, sent_s = below.sent.get(timeout=TIMEOUT_S)
     assert (frame, sent_s) == (Cancel(1, 2), 0.125)
     link.close()
 
@@ -144,10 +144,10 @@ def test_a_reply_reaches_the_edge_after_its_delay():
         assert link.receive(0.0) is None
     below.wake()
     link.send(Cancel(1, 2))
-    below.sent.get(timeout=NEWS_S)
+    below.sent.get(timeout=TIMEOUT_S)
     assert link.receive(0.0) is None
     clock.now_s += 0.125
-    assert link.receive(NEWS_S) == (Opened(1, 2, 0, 4, 5, (0,)), 17)
+    assert link.receive(TIMEOUT_S) == (Opened(1, 2, 0, 4, 5, (0,)), 17)
     assert link.receive(0.0) is None
     link.close()
 
@@ -193,8 +193,8 @@ def test_close_delivers_frames_in_flight_and_may_be_repeated():
 def test_a_failure_of_the_inner_link_is_a_lost_link(caplog):
     link, below, _ = held(Network())
     below.news.put((PrefillAgain(1, 2), 9))
-    assert link.receive(NEWS_S) == (PrefillAgain(1, 2), 9)
+    assert link.receive(TIMEOUT_S) == (PrefillAgain(1, 2), 9)
     below.news.put(OSError("no more"))
-    link._pump.join(NEWS_S)
+    link._thread.join(TIMEOUT_S)
     assert link.state is LinkState.LOST and "no more" in caplog.text
     link.close()
