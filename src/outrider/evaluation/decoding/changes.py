@@ -123,19 +123,21 @@ class ChangingPair:
             certain_rows(),
             _right,
             exits,
-            lambda end: [_choice(end, 1, self.now.exits_right)] * EXITS,
+            lambda place: [_choice(place, 1, self.now.exits_right)] * EXITS,
         )
-        self.draft = SyntheticModel("draft", certain_rows(), lambda end: _choice(end, 2, self.now.agreement))
+        self.draft = SyntheticModel(
+            "draft", certain_rows(), lambda place: _choice(place, 2, self.now.agreement)
+        )
 
 
-def _right(end: TextEnd) -> int:
-    return end.digest % NUM_CHOICES
+def _right(place: TextEnd) -> int:
+    return place.digest % NUM_CHOICES
 
 
-def _choice(end: TextEnd, lot: int, chance: float) -> int:
+def _choice(place: TextEnd, lot: int, chance: float) -> int:
     """Return the target's choice with probability `chance`, else another token."""
-    is_right = (end.digest // (NUM_CHOICES * 7**lot)) % 1000 < 1000 * chance
-    return _right(end) if is_right else (_right(end) + 1) % NUM_CHOICES
+    is_right = (place.digest // (NUM_CHOICES * 7**lot)) % 1000 < 1000 * chance
+    return _right(place) if is_right else (_right(place) + 1) % NUM_CHOICES
 
 
 def write_session(
