@@ -10,9 +10,13 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    import zmq
 
 # Parallel workers get one core each. Set this before anything imports a library that reads it.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -59,6 +63,16 @@ def endpoint() -> str:
     from outrider.runtime.common.ports import free_port
 
     return f"tcp://127.0.0.1:{free_port()}"
+
+
+@pytest.fixture
+def peer_sockets() -> Iterator[zmq.Context]:
+    """Yields a context for sockets of misbehaving peers."""
+    import zmq
+
+    context = zmq.Context()
+    yield context
+    context.destroy(linger=0)
 
 
 @pytest.fixture

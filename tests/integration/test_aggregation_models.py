@@ -97,7 +97,7 @@ def test_texts_are_vdrags(models, texts, rule):
     assert not fits(firsts.elements(), dict(enumerate(device.tolist()))), "the device's alone would fit"
 
 
-def test_drafts_stand_as_often_as_equation_5_says(models, texts):
+def test_drafts_are_accepted_as_often_as_equation_5_says(models, texts):
     full = rows_after(models, ())
     offsets = [(index + 0.5) / 64 for index in range(64)]
     rates = torch.tensor(
@@ -113,7 +113,7 @@ def test_drafts_stand_as_often_as_equation_5_says(models, texts):
         assert sum(stood) / len(stood) == pytest.approx(rate, abs=slack)
 
 
-def test_coupled_drafts_stand_within_their_bounds(models, texts):
+def test_coupled_acceptance_is_within_its_bounds(models, texts):
     """The device's drafts count, whoever owns their position: each is made before its position is settled."""
     least, greatest = coupled_acceptance_bounds(rows_after(models, ()), SHARE, 0)
     stood = [outcomes[0][0] for _, outcomes in texts["coupled"] if outcomes[0]]

@@ -85,7 +85,7 @@ def test_the_text_is_vdrags_over_a_link_that_loses_and_overtakes(endpoint: str, 
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_cloud_that_forgets_the_text_is_told_it_again(endpoint: str, rule: str) -> None:
+def test_a_cloud_that_lost_the_text_receives_it_again(endpoint: str, rule: str) -> None:
     class Forgetful(AggregationService):
         """Loses every session once, in the middle of a text."""
 
@@ -107,7 +107,7 @@ def test_a_cloud_that_forgets_the_text_is_told_it_again(endpoint: str, rule: str
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("other", ["model", "documents"])
-def test_a_cloud_that_comes_back_as_another_does_not_go_on_with_the_text(
+def test_a_cloud_restarted_with_another_model_does_not_continue_the_text(
     endpoint: str, rule: str, other: str
 ) -> None:
     cloud = {
@@ -127,7 +127,7 @@ def test_a_cloud_that_comes_back_as_another_does_not_go_on_with_the_text(
             decoder.decode(ASKED, swap)
 
 
-def test_a_verifier_without_documents_says_so(endpoint: str) -> None:
+def test_a_verifier_without_documents_refuses_to_aggregate(endpoint: str) -> None:
     with (
         serving(endpoint, VerifierService(MODELS[1])),
         peer(endpoint, AggregationConfig()) as decoder,
@@ -146,7 +146,7 @@ def test_an_aggregating_cloud_verifies_nothing(endpoint: str) -> None:
             decoder.close()
 
 
-def test_no_cloud_is_named(endpoint: str) -> None:
+def test_a_missing_cloud_is_reported(endpoint: str) -> None:
     with (
         peer(endpoint, AggregationConfig()) as decoder,
         pytest.raises(LinkError, match=r"the cloud did not finish .* within 0\.3 s"),

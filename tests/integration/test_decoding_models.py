@@ -67,7 +67,7 @@ def test_strategies_agree_on_real_models(pair):
             assert decoded.text == expected.text
 
 
-def test_a_draft_like_the_target_is_always_accepted(pair):
+def test_a_draft_model_equal_to_the_target_is_always_accepted(pair):
     target, _ = pair
     config = DecodingConfig(strategy="sd", acceptance="greedy", num_draft_tokens=5)
     decoded = local_decoder(target, target, config).decode(asked(1))
@@ -99,7 +99,7 @@ def captured(loaded: QwenModel, monkeypatch) -> QwenModel:
 
 @pytest.mark.parametrize("place", ["the CPU", "as on a GPU", "a GPU"])
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
-def test_a_head_beside_the_target_changes_no_token(tmp_path, monkeypatch, place, temperature):
+def test_a_draft_head_changes_no_token(tmp_path, monkeypatch, place, temperature):
     folder = with_exits(tmp_path)
     text = load_model(folder / "target").text
     write_head(folder / "target", random_head(text), text)
@@ -144,7 +144,7 @@ def test_robots_on_a_targets_captured_steps_write_what_it_writes_alone(
 
 
 @pytest.mark.parametrize("place", ["the CPU", "as on a GPU", "a GPU"])
-def test_a_verification_left_in_mid_forward_leaves_no_trace_in_the_next(tmp_path, monkeypatch, place):
+def test_an_aborted_verification_does_not_change_the_next(tmp_path, monkeypatch, place):
     target = target_at(place, with_exits(tmp_path), monkeypatch, sessions=2)
     workers = TargetWorker(target), TargetWorker(target)
     key, sampling = SessionKey(Peer("", b"robot"), 1), Sampling()

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import socket
-import socketserver
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from unittest import mock
 
 import pytest
 import zmq
-from support.consoles import wait_until
+from support.live_wire import DRAFT, SEED, TARGET, connected, verifier
 from support.toy_models import ToyModel, ToySettings
-from support.toys import own_text, request, toy_pair
+from support.toys import own_text, request
 
 from outrider.core.errors import (
     BusyError,
     Cancelled,
     ConfigError,
     FrameError,
-    KeyRefusedError,
     LinkError,
     ModelError,
 )
@@ -37,16 +31,15 @@ from outrider.core.values import DecodeRequest, LinkState, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
-from outrider.runtime.wiring.probe import probe_verifier
-from outrider.wire.client import DealerLink
 from outrider.wire.codec import encode, wire_bytes
-from outrider.wire.keys import add_robots, create_keys, revoke_robots
 
 TESTS = Path(__file__).parents[1]
-SEED = 3
-TARGET, DRAFT = toy_pair(SEED, 0.7, eos_bias=-9.0)
+
+
 LEAST_BYTES = wire_bytes(encode(Verdict(1, 1, 0, 0, (1,), 0, 0, 0)))
+
 LEAST_BYTES_UP = wire_bytes(encode(Draft(1, 1, 0, None, b"")))
+
 # A stand-in for the models' package, whose libraries take seconds to import and which toys do not need.
 SERVE_TOY = f"""
 import sys, types
@@ -62,46 +55,11 @@ serve(sys.argv[1])
 """
 
 
-@contextmanager
-def verifier(endpoint: str, **options) -> Iterator[None]:
-    """Serves a verifier in a thread of this process."""
-    stop, ready = threading.Event(), threading.Event()
-    thread = threading.Thread(
-        target=serve_verifier,
-        args=(options.pop("model", TARGET), endpoint),
-        kwargs={"stop": stop, "on_ready": ready.set, **options},
-    )
-    thread.start()
-    try:
-        assert ready.wait(10.0)
-        yield
-    finally:
-        stop.set()
-        thread.join(10.0)
-        assert not thread.is_alive()
-
-
-@contextmanager
-def connected(endpoint: str, strategy: str = "sd", draft: ToyModel = DRAFT, **options):
-    decoder = connect_decoder(endpoint, draft, DecodingConfig(strategy=strategy), **options)
-    try:
-        yield decoder
-    finally:
-        decoder.close()
-
-
 def start_process(endpoint: str) -> subprocess.Popen:
     """Starts a verifier in a process of its own. Returns once it serves."""
     process = subprocess.Popen([sys.executable, "-c", SERVE_TOY, endpoint], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline().startswith("verifier ready")
     return process
-
-
-def failure(decoder, deadline_s: float = 0.5) -> str:
-    """Returns why a text with a short deadline fails. Just after a change the link may give an old reason."""
-    with pytest.raises(LinkError) as raised:
-        decoder.decode(request(deadline_s=deadline_s))
-    return str(raised.value)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -170,13 +128,13 @@ def test_no_verifier_is_a_link_error_at_the_deadline(endpoint):
 
 
 @pytest.mark.parametrize("strategy", ["ar", "sd"])
-def test_a_killed_verifier_that_comes_back_continues_the_same_text(endpoint, strategy):
+def test_a_restarted_verifier_continues_the_same_text(endpoint, strategy):
     processes = [start_process(endpoint)]
-    told: list[int] = []
+    reported: list[int] = []
 
     def observe(verified) -> None:
-        told.extend(verified.token_ids)
-        if len(told) > 10 and len(processes) == 1:
+        reported.extend(verified.token_ids)
+        if len(reported) > 10 and len(processes) == 1:
             processes[0].kill()
             processes[0].wait()
             processes.append(start_process(endpoint))
@@ -186,7 +144,7 @@ def test_a_killed_verifier_that_comes_back_continues_the_same_text(endpoint, str
             asked = request(max_new_tokens=400 if strategy == "ar" else 120, deadline_s=200.0)
             decoded = decoder.decode(asked, observe)
         assert len(processes) == 2
-        assert decoded.token_ids == tuple(told) == own_text(TARGET, asked)
+        assert decoded.token_ids == tuple(reported) == own_text(TARGET, asked)
         processes[1].send_signal(signal.SIGTERM)
         assert processes[1].wait(60.0) == 0
     finally:
@@ -196,7 +154,7 @@ def test_a_killed_verifier_that_comes_back_continues_the_same_text(endpoint, str
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_verifier_that_comes_back_with_another_target_does_not_go_on_with_the_text(endpoint, strategy):
+def test_a_verifier_restarted_with_another_target_does_not_continue_the_text(endpoint, strategy):
     another, asked = ToyModel(ToySettings(seed=SEED + 1, eos_bias=-9.0)), request(max_new_tokens=60)
     with ExitStack() as running:
         running.enter_context(verifier(endpoint))
@@ -212,22 +170,22 @@ def test_a_verifier_that_comes_back_with_another_target_does_not_go_on_with_the_
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
-def test_where_one_of_two_verifiers_ends_the_other_goes_on_with_the_text(endpoint, tmp_path, end):
+def test_if_one_of_two_verifiers_ends_the_other_continues_the_text(endpoint, tmp_path, end):
     second = f"ipc://{tmp_path}/second"
     processes = [start_process(endpoint), start_process(second)]
-    told: list[int] = []
+    reported: list[int] = []
 
     def observe(verified) -> None:
-        if not told:
+        if not reported:
             processes[0].send_signal(end)
-        told.extend(verified.token_ids)
+        reported.extend(verified.token_ids)
 
     try:
         with connected(endpoint, "outrider", second_endpoint=second) as decoder:
             assert decoder.decode(request("before")).token_ids == own_text(TARGET, request("before"))
             asked = request(max_new_tokens=120, deadline_s=60.0)
             decoded = decoder.decode(asked, observe)
-            assert decoded.token_ids == tuple(told) == own_text(TARGET, asked)
+            assert decoded.token_ids == tuple(reported) == own_text(TARGET, asked)
             assert decoder.decode(request("after")).token_ids == own_text(TARGET, request("after"))
             assert decoder.link_state is LinkState.CONNECTED
     finally:
@@ -292,16 +250,6 @@ def test_a_pair_that_does_not_fit_is_refused(endpoint):
         decoder.decode(request())
 
 
-def test_endpoints_in_use_or_unguarded_are_refused(endpoint):
-    stop = threading.Event()
-    with verifier(endpoint), pytest.raises(ConfigError, match=r"in use.*--endpoint"):
-        serve_verifier(TARGET, endpoint, stop=stop)
-    with pytest.raises(ConfigError, match="needs keys"):
-        serve_verifier(TARGET, "tcp://0.0.0.0:5999", stop=stop)
-    with pytest.raises(ConfigError, match="cannot bind"):
-        serve_verifier(TARGET, "ipc:///nowhere/at/all", stop=stop)
-
-
 def test_garbage_harms_nobody_and_is_answered(endpoint):
     rng = random.Random(1)
     with verifier(endpoint), connected(endpoint) as decoder:
@@ -318,134 +266,6 @@ def test_garbage_harms_nobody_and_is_answered(endpoint):
         assert peer.poll(5000)
         assert b"protocol" in peer.recv()
         context.destroy(linger=0)
-
-
-def test_keys_let_known_robots_in(endpoint, tmp_path):
-    server_key, robot_key = create_keys(tmp_path)
-    with verifier(endpoint, key_file=server_key):
-        with connected(endpoint, key_file=robot_key) as decoder:
-            assert decoder.decode(request()).token_ids == own_text(TARGET, request())
-        assert probe_verifier(endpoint, 20.0, robot_key).open_sessions <= 1
-
-
-@pytest.mark.parametrize("bound, dialled", [("[::1]", "[::1]"), ("[::]", "[::1]"), ("[::]", "127.0.0.1")])
-def test_addresses_may_be_ipv6(endpoint, tmp_path, bound, dialled):
-    _need_ipv6()
-    server_key, robot_key = create_keys(tmp_path)
-    at, to = (endpoint.replace("127.0.0.1", host) for host in (bound, dialled))
-    with verifier(at, key_file=server_key), connected(to, key_file=robot_key) as decoder:
-        assert decoder.decode(request()).token_ids == own_text(TARGET, request())
-
-
-def _need_ipv6() -> None:
-    with socket.socket(socket.AF_INET6) as probe:
-        try:
-            probe.bind(("::1", 0))
-        except OSError as error:
-            pytest.skip(f"no IPv6 here: {error}")
-
-
-@pytest.mark.parametrize("theirs, ours", [("first", "second"), ("first", None), (None, "first")])
-def test_other_keys_are_named_and_heeded_once_they_are_right(endpoint, tmp_path, theirs, ours):
-    keys = {name: create_keys(tmp_path / name) for name in ("first", "second")} | {None: (None, None)}
-    (wrong_key, _), (right_key, robot_key) = keys[theirs], keys[ours]
-    with connected(endpoint, key_file=robot_key) as decoder:
-        with verifier(endpoint, key_file=wrong_key):
-            wait_until(lambda: "other keys" in failure(decoder), "the reason")
-            assert decoder.link_state is LinkState.MISMATCHED
-        with verifier(endpoint, key_file=right_key):
-            assert decoder.decode(request(deadline_s=20.0)).token_ids == own_text(TARGET, request())
-
-
-class _OtherProtocol(socketserver.BaseRequestHandler):
-    """Greets each connection in another protocol, then closes it."""
-
-    def handle(self) -> None:
-        self.request.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
-
-
-def test_what_is_no_verifier_is_named_until_it_has_gone(endpoint):
-    port = int(endpoint.rsplit(":", 1)[1])
-    with connected(endpoint) as decoder:
-        with socketserver.TCPServer(("127.0.0.1", port), _OtherProtocol) as stranger:
-            thread = threading.Thread(target=stranger.serve_forever, args=(0.01,))
-            thread.start()
-            wait_until(lambda: "is no verifier" in failure(decoder), "the reason")
-            stranger.shutdown()
-            thread.join()
-        wait_until(lambda: "cannot be reached" in failure(decoder), "that it has gone")
-
-
-def test_a_robot_that_is_not_on_the_list_is_told_so(endpoint, tmp_path):
-    server_key, robot_key = create_keys(tmp_path)
-    server = json.loads(server_key.read_text())
-    server["robots"] = {}
-    server_key.write_text(json.dumps(server))
-    with verifier(endpoint, key_file=server_key):
-        with pytest.raises(LinkError, match="refuses this key"):
-            probe_verifier(endpoint, 20.0, robot_key)
-        with connected(endpoint, key_file=robot_key) as decoder:
-            wait_until(lambda: "refuses this robot's key" in failure(decoder), "the reason")
-            assert decoder.link_state is LinkState.REFUSED
-
-
-def test_a_robot_that_is_added_while_the_verifier_runs_is_let_in(endpoint, tmp_path):
-    server_key, robot_key = create_keys(tmp_path)
-    with verifier(endpoint, key_file=server_key):
-        (added,) = add_robots(tmp_path, ("second",))
-        assert probe_verifier(endpoint, 20.0, added).max_sessions == 8
-        kept = tmp_path / "kept.key"
-        robot_key.rename(kept)
-        revoke_robots(tmp_path, ("robot",))
-        with pytest.raises(KeyRefusedError, match="refuses this key"):
-            probe_verifier(endpoint, 20.0, kept)
-
-
-def test_what_listens_and_does_not_answer_is_told_from_nothing(endpoint, tmp_path):
-    server_key, _ = create_keys(tmp_path / "ours")
-    _, stranger_key = create_keys(tmp_path / "theirs")
-    with verifier(endpoint, key_file=server_key):
-        with pytest.raises(LinkError, match="give --key-file"):
-            probe_verifier(endpoint, 0.5)
-        with pytest.raises(LinkError, match="does not know this key"):
-            probe_verifier(endpoint, 0.5, stranger_key)
-
-
-def test_the_probe_says_of_an_endpoint_only_what_the_system_says(tmp_path, monkeypatch):
-    file = tmp_path / "verifier"
-    with pytest.raises(LinkError, match=f"the path {file} does not exist"):
-        probe_verifier(f"ipc://{file}", 0.1)
-    with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(file))
-        with pytest.raises(LinkError, match="nothing listens there"):
-            probe_verifier(f"ipc://{file}", 0.1)
-    file.unlink()
-    with verifier(f"ipc://{file}"):
-        assert probe_verifier(f"ipc://{file}", 20.0).vocab_size == 32
-    for error, told in (
-        (socket.gaierror(socket.EAI_NONAME, "unknown"), "the name robot is not known here"),
-        (TimeoutError("timed out"), r"cannot be reached \(timed out\)"),
-    ):
-        monkeypatch.setattr(socket, "create_connection", mock.Mock(side_effect=error))
-        with pytest.raises(LinkError, match=told):
-            probe_verifier("tcp://robot:5757", 0.1)
-
-
-@pytest.mark.parametrize("open_link", [DealerLink, probe_verifier])
-def test_what_zeromq_does_not_connect_to_is_refused_by_name(open_link):
-    with pytest.raises(ConfigError, match="cannot connect to ipc://@: "):
-        open_link("ipc://@")
-
-
-def test_the_probe_tells_who_serves(endpoint):
-    with pytest.raises(LinkError, match="no verifier answers"):
-        probe_verifier(endpoint, 0.2)
-    with pytest.raises(LinkError, match="nothing listens there"):
-        probe_verifier(endpoint, 0.2)
-    with verifier(endpoint):
-        card = probe_verifier(endpoint, 20.0)
-    assert (card.model, card.vocab_size, card.max_sessions) == (f"toy-{SEED}", 32, 8)
-    assert 0 < card.round_trip_s < 1
 
 
 def test_a_draft_is_needed_where_the_strategy_drafts(endpoint):

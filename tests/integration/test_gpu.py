@@ -56,7 +56,7 @@ def test_every_strategy_writes_what_the_target_writes_alone(requests, precision,
 @pytest.mark.parametrize("drafts_too", [False, True])
 def test_a_draft_in_a_thread_of_its_own_changes_no_text(requests, drafts_too):
     """Its batches extend more positions than a block holds, so steps are captured while the target runs."""
-    folder, places = models_folder(None), DEFAULT_TUNING.ahead_places
+    folder, places = models_folder(None), DEFAULT_TUNING.ahead_positions
     target = load_model(folder / "target", device="cuda")
     ahead = load_model(folder / "draft", role="draft", device="cuda", sessions=places)
     edge = load_model(folder / "draft", role="draft") if drafts_too else None

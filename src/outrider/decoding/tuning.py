@@ -67,7 +67,7 @@ def _numbers(value: Any) -> list[Any]:
     """Return all numbers of a number or of nested tuples."""
     if not isinstance(value, tuple):
         return [value]
-    return [number for one in value for number in _numbers(one)]
+    return [number for item in value for number in _numbers(item)]
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class AdaptiveTuning:
         0.3, "tokens", "least expected gain of an abort; the next exit knows more; tuned"
     )
     min_outcome_prob: float = _tuned(
-        0.3, "probability", "least of an outcome that is told or restarted for; tuned"
+        0.3, "probability", "least of an outcome that is sent as a hint or restarted for; tuned"
     )
 
     # Reading exits.
@@ -178,7 +178,7 @@ class AdaptiveTuning:
         60.0, "tokens", "weight of the guess that the cloud's drafts are all the help there is; chosen"
     )
 
-    ahead_places: int = _tuned(
+    ahead_positions: int = _tuned(
         12, "count", "most positions that a cloud draft on its own device extends in one batch; chosen"
     )
 
@@ -200,8 +200,8 @@ class AdaptiveTuning:
     )
 
     # Robots that share a verifier.
-    place_tokens: float = _tuned(
-        0.5, "tokens", "fixed cost of a place in a batch, in addition to its time; tuned at 8 to 64 robots"
+    slot_tokens: float = _tuned(
+        0.5, "tokens", "fixed cost of a slot in a batch, in addition to its time; tuned at 8 to 64 robots"
     )
     wait_tokens: float = _tuned(
         0.6, "tokens", "worth that each batch left out adds to a session; tuned likewise"
@@ -222,8 +222,8 @@ class AdaptiveTuning:
     )
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            _check(one.name, getattr(self, one.name), one.metadata["unit"])
+        for setting in fields(self):
+            _check(setting.name, getattr(self, setting.name), setting.metadata["unit"])
         if not 0.0 < self.least_confidence < 0.5:
             raise ConfigError(f"least_confidence={self.least_confidence!r} must lie between 0 and 0.5")
 
@@ -238,6 +238,6 @@ class AdaptiveTuning:
         return replace(self, **switched_off)
 
 
-SWITCHES = tuple(one.name for one in fields(AdaptiveTuning) if one.metadata["unit"] == SWITCH)
+SWITCHES = tuple(setting.name for setting in fields(AdaptiveTuning) if setting.metadata["unit"] == SWITCH)
 """The names of all mechanisms that can be switched off."""
 DEFAULT_TUNING = AdaptiveTuning()

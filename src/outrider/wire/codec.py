@@ -33,8 +33,8 @@ from outrider.core.varints import read_varints, skip_varints, write_varints
 
 
 class Kind(NamedTuple):
-    """Frames of one type, with or without a digest,
-    and with `num_numbers` numbers before the runs or tokens.
+    """A short form of one type of frame, with or without a digest. `num_numbers`: numbers before the runs or
+    tokens.
     """
 
     frame: type[Draft | Hint | Verdict]
@@ -47,13 +47,14 @@ KINDS = (
     Kind(Draft, False, 3),
     Kind(Draft, True, 3),
     Kind(Hint, False, 5),
-    Kind(Verdict, True, 6),
-    Kind(Verdict, True, 7),  # one more for each number in `kept`
-    Kind(Verdict, True, 8),
+    *[Kind(Verdict, True, 6 + num_kept) for num_kept in range(3)],
 )
+"""By the index in a frame's first byte. That of a Verdict depends on how many numbers `kept` has."""
 IS_COMPACT, VERSION_BITS = 0x80, 0x0F
 _KIND_SHIFT, _KIND_BITS = 4, 0x07
-_FIRST_BYTES = [bytes([IS_COMPACT | place << _KIND_SHIFT | PROTOCOL_VERSION]) for place in range(len(KINDS))]
+_FIRST_BYTES = [
+    bytes([IS_COMPACT | kind_index << _KIND_SHIFT | PROTOCOL_VERSION]) for kind_index in range(len(KINDS))
+]
 _DRAFT, _DIGEST_DRAFT, _HINT, *_VERDICTS = _FIRST_BYTES
 _TAG_OF_DRAFT, _TAG_OF_HINT, _TAG_OF_VERDICT = (frame.__struct_config__.tag for frame in COMPACT_FRAMES)
 _DIGEST_BYTES = 4
@@ -79,12 +80,12 @@ def encode_compact(frame: Draft | Hint | Verdict) -> bytes:
 
 def decode_compact(payload: bytes, frames: Collection[type]) -> Any:
     """Decode one of `frames`; the version has been checked. Raises ProtocolError or ValidationError."""
-    place = payload[0] >> _KIND_SHIFT & _KIND_BITS
-    if place >= len(KINDS) or KINDS[place].frame not in frames:
-        raise ProtocolError(f"no frame of kind {place} goes this way")
+    kind_index = payload[0] >> _KIND_SHIFT & _KIND_BITS
+    if kind_index >= len(KINDS) or KINDS[kind_index].frame not in frames:
+        raise ProtocolError(f"no frame of kind {kind_index} goes this way")
     if len(payload) > _MOST_BYTES:
         raise ProtocolError(f"{len(payload)} bytes are too many for its kind")
-    frame, has_digest, num_numbers = KINDS[place]
+    frame, has_digest, num_numbers = KINDS[kind_index]
     start = 1 + _DIGEST_BYTES if has_digest else 1
     digest = int.from_bytes(payload[1:start], "little") if has_digest else None
     fields: tuple[Any, ...]

@@ -12,7 +12,7 @@ from typing import Any
 from outrider.core.frames import Peer
 from outrider.wire.keys import KnownRobots
 
-LOOK_S = 1.0
+CHECK_S = 1.0
 MAX_CONNECTIONS = 4096
 
 
@@ -30,7 +30,7 @@ class Connections:
     def __init__(self, known: KnownRobots) -> None:
         self._known = known
         self._open: dict[Peer, _Connection] = {}
-        self._looked_s = 0.0
+        self._checked_s = 0.0
 
     def admits(self, peer: Peer, descriptor: int) -> bool:
         """Return whether to read a peer's message from this connection.
@@ -50,10 +50,10 @@ class Connections:
         return True
 
     def end_revoked(self, now_s: float) -> list[Peer]:
-        """End the connections with revoked keys, at most every LOOK_S; return their peers."""
-        if now_s - self._looked_s < LOOK_S:
+        """End the connections with revoked keys, at most every CHECK_S; return their peers."""
+        if now_s - self._checked_s < CHECK_S:
             return []
-        self._looked_s = now_s
+        self._checked_s = now_s
         revoked = [peer for peer in self._open if peer.user.encode() not in self._known]
         for peer in revoked:
             _shut_down(self._open.pop(peer))

@@ -76,7 +76,7 @@ class Direction(Generic[_Item]):
 
 
 @dataclass(frozen=True)
-class _Over:
+class _Emulated:
     """The current network; `outages_before` counts those of the networks before it."""
 
     network: Network
@@ -98,29 +98,29 @@ class EmulatedLink(FrameLink):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inner = inner
-        self._over = _Over(network)
+        self._emulated = _Emulated(network)
         self._clock = clock
         self._start_s = clock()
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
         self._up: Direction[EdgeFrame] = Direction(network.uplink, network, f"{seed}/up")
         self._down: Direction[tuple[CloudFrame, int]] = Direction(network.downlink, network, f"{seed}/down")
         self._closing = False
-        self._pump = threading.Thread(target=self._run, name=f"link {network.name}", daemon=True)
-        self._pump.start()
+        self._thread = threading.Thread(target=self._run, name=f"link {network.name}", daemon=True)
+        self._thread.start()
 
     @property
     def state(self) -> LinkState:
         """The state of the connection; LOST during an emulated outage."""
         now_s = self._now_s()
-        if not self._pump.is_alive() or not self._over.network.is_up(now_s, now_s):
+        if not self._thread.is_alive() or not self._emulated.network.is_up(now_s, now_s):
             return LinkState.LOST
         return self._inner.state
 
     @property
     def generation(self) -> int:
         """How many times the connection has come up, emulated outages included."""
-        over = self._over
-        return self._inner.generation + over.outages_before + over.network.outages_over(self._now_s())
+        emulated = self._emulated
+        return self._inner.generation + emulated.outages_before + emulated.network.outages_over(self._now_s())
 
     def follow(self, network: Network) -> None:
         """Emulate another network from now on. Thread-safe.
@@ -128,11 +128,11 @@ class EmulatedLink(FrameLink):
         No frame in flight is lost by the change. If the old network had outages, the change counts as a new
         generation, so that frames that one may have lost are requested again.
         """
-        with self._news:
-            now_s, old = self._now_s(), self._over
+        with self._changed:
+            now_s, old = self._now_s(), self._emulated
             ended = old.network.outages_over(now_s) + bool(old.network.outages)
             before = old.outages_before + ended - network.outages_over(now_s)
-            self._over = _Over(network, before)
+            self._emulated = _Emulated(network, before)
             self._up.follow(network.uplink, network)
             self._down.follow(network.downlink, network)
 
@@ -141,27 +141,27 @@ class EmulatedLink(FrameLink):
         num_bytes = frame_bytes(frame)
         if self.state not in (LinkState.CONNECTED, LinkState.LOCAL):
             return 0
-        with self._news:
-            taken = self._up.put(frame, num_bytes, self._now_s())
+        with self._changed:
+            accepted = self._up.put(frame, num_bytes, self._now_s())
         self._inner.wake()
-        return num_bytes if taken else 0
+        return num_bytes if accepted else 0
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
         """Return the next frame that the emulated downlink has delivered, or None after `timeout_s`."""
         deadline_s = self._now_s() + timeout_s
-        with self._news:
+        with self._changed:
             while True:
                 now_s = self._now_s()
                 received = self._down.take(now_s)
                 if received is not None or now_s >= deadline_s:
                     return received
-                self._news.wait(min(self._down.next_s, deadline_s) - now_s)
+                self._changed.wait(min(self._down.next_s, deadline_s) - now_s)
 
     def close(self) -> None:
         """Close the link. Frames in flight to the verifier are delivered at once."""
         self._closing = True
         self._inner.wake()
-        self._pump.join()
+        self._thread.join()
         self._inner.close()
 
     def _now_s(self) -> float:
@@ -174,11 +174,11 @@ class EmulatedLink(FrameLink):
                 self._receive_once()
             self._send_until(math.inf)
         except Exception:  # the edge then sees a lost link and follows its policy
-            _log.exception("the emulated link %s broke", self._over.network.name)
+            _log.exception("the emulated link %s broke", self._emulated.network.name)
 
     def _send_until(self, time_s: float) -> None:
         while True:
-            with self._news:
+            with self._changed:
                 frame = self._up.take(time_s) if self._up.next_s < math.inf else None
             if frame is None:
                 return
@@ -186,7 +186,7 @@ class EmulatedLink(FrameLink):
 
     def _receive_once(self) -> None:
         """Wait for a frame from the verifier, but only until the next frame to it is due."""
-        with self._news:
+        with self._changed:
             next_s = self._up.next_s
         wait_s = min(max(next_s - self._now_s(), 0.0), _LONGEST_WAIT_S)
         if wait_s < _SOCKET_RESOLUTION_S:
@@ -195,9 +195,9 @@ class EmulatedLink(FrameLink):
         received = self._inner.receive(wait_s)
         if received is None:
             return
-        with self._news:
+        with self._changed:
             self._down.put(received, received[1], self._now_s())
-            self._news.notify()
+            self._changed.notify()
 
 
 class Emulation:

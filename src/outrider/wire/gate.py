@@ -45,7 +45,7 @@ class _Owner:
     """A key, or without keys a connection. `epochs`: each session's newest epoch, oldest session first."""
 
     bucket: TokenBucket
-    heard_s: float
+    last_frame_s: float
     epochs: dict[tuple[Peer, int], int] = field(default_factory=dict)
 
 
@@ -61,7 +61,7 @@ class PeerGate:
     def admits(self, peer: Peer, num_bytes: int, now_s: float) -> bool:
         """Return whether to decode the peer's frame; False if the peer exceeds its rate."""
         owner = self._owner(peer, now_s)
-        owner.heard_s = now_s
+        owner.last_frame_s = now_s
         self._unreachable_s.pop(peer, None)
         return owner.bucket.take(1.0 + num_bytes / _BYTES_PER_UNIT, now_s)
 
@@ -82,11 +82,11 @@ class PeerGate:
     def on_frame(self, peer: Peer, frame: EdgeFrame, now_s: float) -> list[tuple[Peer, Close]]:
         """Record a frame's session; return what closes the same owner's oldest sessions beyond its limit."""
         epochs = self._owner(peer, now_s).epochs
-        place = (peer, frame.session)
+        session = (peer, frame.session)
         if isinstance(frame, Close):
-            epochs.pop(place, None)
-        elif isinstance(frame, (Open, Join)) or place in epochs:
-            epochs[place] = max(frame.epoch, epochs.get(place, 0))
+            epochs.pop(session, None)
+        elif isinstance(frame, (Open, Join)) or session in epochs:
+            epochs[session] = max(frame.epoch, epochs.get(session, 0))
         surplus = list(epochs)[: max(0, len(epochs) - self._limits.sessions_per_peer)]
         return [(key[0], Close(key[1], epochs.pop(key))) for key in surplus]
 
@@ -98,7 +98,9 @@ class PeerGate:
         """Return the peers that have vanished and what closes their sessions; forget silent owners."""
         if now_s - self._swept_s >= 1.0:
             self._swept_s = now_s
-            silent = [n for n, owner in self._owners.items() if now_s - owner.heard_s > self._limits.silent_s]
+            silent = [
+                n for n, owner in self._owners.items() if now_s - owner.last_frame_s > self._limits.silent_s
+            ]
             for name in silent:
                 del self._owners[name]
         latest_s = now_s - self._limits.vanished_s
@@ -110,14 +112,14 @@ class PeerGate:
         self._unreachable_s.pop(peer, None)
         owner = self._owners.get(peer.owner)
         epochs = owner.epochs if owner is not None else {}
-        return [Close(place[1], epochs.pop(place)) for place in list(epochs) if place[0] == peer]
+        return [Close(key[1], epochs.pop(key)) for key in list(epochs) if key[0] == peer]
 
     def _owner(self, peer: Peer, now_s: float) -> _Owner:
         name = peer.owner
         owner = self._owners.get(name)
         if owner is None:
             if len(self._owners) >= self._limits.num_peers:
-                del self._owners[min(self._owners, key=lambda other: self._owners[other].heard_s)]
+                del self._owners[min(self._owners, key=lambda other: self._owners[other].last_frame_s)]
             bucket = TokenBucket(self._limits.units_per_s, self._limits.burst_units, now_s)
             owner = self._owners[name] = _Owner(bucket, now_s)
         return owner

@@ -141,7 +141,7 @@ class KnownRobots:
         return self._newest().get(key)
 
     def _newest(self) -> dict[bytes, str]:
-        stamp = self._look()
+        stamp = self._file_stamp()
         if self._path is not None and stamp != self._stamp:
             try:
                 self._known = _encoded(load_server_keys(self._path))
@@ -155,14 +155,14 @@ class KnownRobots:
                 self._fault = ""
         return self._known
 
-    def _look(self) -> tuple[int, int] | None:
+    def _file_stamp(self) -> tuple[int, int] | None:
         if self._path is None:
             return None
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return 0, 0
-        return found.st_mtime_ns, found.st_ino
+        return status.st_mtime_ns, status.st_ino
 
 
 def _encoded(keys: ServerKeys) -> dict[bytes, str]:
@@ -246,9 +246,9 @@ def _load(path: Path, kind: type[_Keys]) -> _Keys:
         ) from None
 
 
-def _check(path: Path, public: str, secret: str, others: Iterable[str]) -> None:
+def _check(path: Path, public: str, secret: str, other_keys: Iterable[str]) -> None:
     """Raise ConfigError for an invalid key, or a public key that does not match the secret one."""
-    are_keys = all(map(_is_key, (public, secret, *others)))
+    are_keys = all(map(_is_key, (public, secret, *other_keys)))
     if not are_keys or zmq.curve_public(secret.encode()).decode() != public:
         raise ConfigError(f"{path} holds a damaged key: make new ones")
 

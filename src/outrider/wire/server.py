@@ -124,7 +124,7 @@ class RouterServer(FrameServer):
                 parts = self._socket.recv_multipart(zmq.DONTWAIT, copy=False)
             except zmq.Again:
                 break
-            received += self._heard(parts, now_s)
+            received += self._frames_of(parts, now_s)
             # Asking is four times as fast as waiting for the error.
             if not int(self._socket.get(zmq.EVENTS)) & _READABLE:
                 break
@@ -157,7 +157,7 @@ class RouterServer(FrameServer):
             self._authenticator.stop()
         self._context.term()
 
-    def _heard(self, parts: list[zmq.Frame], now_s: float) -> list[tuple[Peer, EdgeFrame]]:
+    def _frames_of(self, parts: list[zmq.Frame], now_s: float) -> list[tuple[Peer, EdgeFrame]]:
         """Return a message as frames: none, or its own after those that close older sessions."""
         peer = Peer(self._user(parts[-1]), parts[0].bytes)
         num_bytes = sum(len(part) for part in parts)

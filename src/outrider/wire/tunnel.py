@@ -150,9 +150,9 @@ class RelayTunnel:
         if not self._connections.admits(Peer(user, route), descriptor_of(last)) or name is None:
             return None
         is_ours = len(parts) == 2 and len(route) == 1 + _RUN_BYTES and route[:1] in (_URGENT, _ORDINARY)
-        return Peer(name, route[1:]) if is_ours and self._may_say(name, len(last)) else None
+        return Peer(name, route[1:]) if is_ours and self._within_rate(name, len(last)) else None
 
-    def _may_say(self, name: str, num_bytes: int) -> bool:
+    def _within_rate(self, name: str, num_bytes: int) -> bool:
         now_s = time.monotonic()
         budget = self._budgets.setdefault(name, TokenBucket(UNITS_PER_S, BURST_UNITS, now_s))
         return budget.take(1.0 + num_bytes / BYTES_PER_UNIT, now_s)

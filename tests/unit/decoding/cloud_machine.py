@@ -10,7 +10,7 @@ from outrider.core.frames import Draft, Open, Opened, Peer, Proposal, Rules, Ver
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.packing import pack_token_probs
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.jobs import CloudJob, CloudResult
+from outrider.decoding.jobs import CloudJob, CloudResult, Verify
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
@@ -89,12 +89,18 @@ def run(cloud: VerifierService, job: CloudJob) -> CloudResult:
     return result
 
 
+def should_abort(cloud: VerifierService, job: Verify) -> bool:
+    """Return whether the text of a verification asks to abort it."""
+    text = cloud._machine._sessions.text_of(job.key, job.epoch)
+    return text is None or text.should_abort(job)
+
+
 def opened(cloud: VerifierService, peer: Peer = ALICE, **options) -> None:
     assert frames(cloud.receive(peer, opening(**options))) == []
-    told = step(cloud)
-    while not told:  # another part of a prompt, or of a text that is resumed
-        told = step(cloud)
-    assert isinstance(frames(told)[0], Opened)
+    replies = step(cloud)
+    while not replies:  # another part of a prompt, or of a text that is resumed
+        replies = step(cloud)
+    assert isinstance(frames(replies)[0], Opened)
 
 
 def both_opened(cloud: VerifierService, **options) -> None:
@@ -129,8 +135,8 @@ def branched(text: tuple[int, ...], at: int = 1, ready: int = 4) -> list[tuple[i
     return [(*wrong, 3, 4), text[: at + 1 + ready]]
 
 
-def verdicts(said: list) -> list[tuple[int, ...]]:
-    return [frame.tokens for frame in said if isinstance(frame, Verdict)]
+def verdicts(frames: list) -> list[tuple[int, ...]]:
+    return [frame.tokens for frame in frames if isinstance(frame, Verdict)]
 
 
 def practised(cloud: VerifierService) -> VerifierService:
@@ -146,26 +152,26 @@ def practised(cloud: VerifierService) -> VerifierService:
             for tokens in branched(text[known:]):
                 cloud.receive(ALICE, draft(known, tokens, epoch=0, digest=extend_digest(ROOT, text[:known])))
         job = next_job(cloud)
-        said = frames(cloud.finish(job, run(cloud, job), 0.06 if job.draft else 0.05))
-        known += sum(len(tokens) for tokens in verdicts(said))
+        answers = frames(cloud.finish([job], [run(cloud, job)], 0.06 if job.draft else 0.05))
+        known += sum(len(tokens) for tokens in verdicts(answers))
     return cloud
 
 
-class Speaking:
+class RunningService:
     """Runs steps of a service. Frames in `arriving` are received in mid-forward, when an exit reports."""
 
     def __init__(self, cloud: VerifierService) -> None:
         self.cloud = cloud
         self.arriving: list = []
         self.replies: list = []
-        cloud.listen(lambda: self.take_in())
+        cloud.set_poll(lambda: self.poll())
 
     def step(self) -> list:
         self.replies = []
         assert self.cloud.step(self.replies.append)
         return frames(self.replies)
 
-    def take_in(self) -> None:
+    def poll(self) -> None:
         arriving, self.arriving = self.arriving, []
         for peer, frame in arriving:
             self.replies += self.cloud.receive(peer, frame)
@@ -176,7 +182,7 @@ def running(
     exits: bool = True,
     tuning: AdaptiveTuning = TRUSTING,
     **options,
-) -> tuple[Speaking, tuple[int, ...]]:
+) -> tuple[RunningService, tuple[int, ...]]:
     """Return a service whose exits, if `exits` is set, agree with the last layer, and its target's text."""
     target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
@@ -184,4 +190,4 @@ def running(
         target.exits = None
     cloud, text = VerifierService(target, limits, Clock(), tuning), own()
     opened(cloud, **{**USEFUL, **options})
-    return Speaking(cloud), text
+    return RunningService(cloud), text

@@ -52,7 +52,7 @@ def pair_of(shape):
 
     @cache
     def turned(text):
-        shift = sum((place + 1) * token for place, token in enumerate(text))
+        shift = sum((index + 1) * token for index, token in enumerate(text))
         return target.roll(shift), draft.roll(shift if len(text) % 2 else 0)
 
     return Pair(lambda text: turned(text)[0], lambda text: turned(text)[1])

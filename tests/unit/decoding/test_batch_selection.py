@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.decoding.cloud.batch_selection import Candidate, worth_drafting, worth_joining
+from outrider.decoding.cloud.batch_selection import Candidate, select_batch, select_drafting
 from outrider.decoding.cloud.scheduler import BatchPrices
 from outrider.decoding.policy.estimators import BatchTime
 from outrider.decoding.tuning import DEFAULT_TUNING
@@ -18,7 +18,7 @@ UNDRAFTED = STEP._replace(next_chance=0.7, later_chance=0.7)
 
 
 def joining(*arguments: Any) -> set[int]:
-    return worth_joining(*arguments)[0]
+    return select_batch(*arguments)[0]
 
 
 def light(size: int) -> float:
@@ -31,21 +31,21 @@ def loaded(size: int) -> float:
     return 0.001 + 0.003 * size
 
 
-def test_all_join_where_further_sessions_cost_next_to_nothing():
+def test_all_sessions_join_if_larger_batches_take_no_longer():
     assert joining([STEP, FULL, SHORT, STEP], light) == {0, 1, 2, 3}
 
 
-def test_short_drafts_leave_a_loaded_verifier_to_full_ones():
+def test_under_load_short_drafts_wait_for_full_ones():
     assert joining([STEP, FULL, SHORT, FULL, STEP], loaded) == {1, 3}
 
 
-def test_whoever_is_alone_joins_and_equals_join_together():
+def test_a_single_session_joins_and_equal_sessions_join_together():
     assert joining([STEP], loaded) == {0}
     assert joining([STEP] * 5, light) == set(range(5))
     assert joining([], loaded) == set()
 
 
-def test_who_cannot_wait_joins():
+def test_a_session_that_cannot_wait_joins():
     first = STEP._replace(can_wait=False)
     assert joining([first, FULL, STEP], loaded) == {0, 1}
 
@@ -55,11 +55,11 @@ def test_waiting_makes_a_session_worth_more():
     assert joins == sorted(joins) and not joins[0] and joins[-1]
 
 
-def test_a_batch_ends_where_the_next_place_is_dear():
+def test_a_batch_ends_before_an_expensive_slot():
     def stairs(size: int) -> float:
         return 0.02 if size <= 3 else 0.02 + 0.02 * (size - 3)
 
-    assert joining([FULL] * 8, stairs) == {0, 1, 2}, "of equals who has had the least comes first"
+    assert joining([FULL] * 8, stairs) == {0, 1, 2}, "of equal candidates the first in order join"
 
 
 @given(
@@ -72,28 +72,28 @@ def test_a_batch_ends_where_the_next_place_is_dear():
     st.floats(1e-4, 1.0),
     st.floats(0.0, 1.0),
 )
-def test_someone_always_joins_and_nobody_is_left_out_for_ever(candidates, base_s, added_s):
+def test_at_least_one_session_joins_and_none_is_left_out_for_ever(candidates, base_s, added_s):
     chosen = joining(candidates, lambda size: base_s + added_s * size)
     assert chosen
-    assert all(place in chosen for place, one in enumerate(candidates) if not one.can_wait)
+    assert all(index in chosen for index, candidate in enumerate(candidates) if not candidate.can_wait)
 
 
-def test_the_cloud_drafts_for_who_has_no_draft_where_the_batch_has_room():
+def test_the_cloud_drafts_for_sessions_without_drafts_if_the_batch_has_room():
     def stairs(size: int) -> float:
         return 0.02 if size <= 3 else 0.02 + 0.02 * (size - 3)
 
     cheap, dear = (lambda size: 0.0006 * size), (lambda size: 0.02)
     assert joining([UNDRAFTED] * 3, stairs, DEFAULT_TUNING, cheap) == {0, 1, 2}
-    chosen, price = worth_joining([UNDRAFTED, FULL, FULL, FULL], stairs, DEFAULT_TUNING, cheap, 200.0)
-    assert chosen == {1, 2, 3}, "what robots have drafted for nothing comes first"
-    assert price == pytest.approx(3 * (2.5 - DEFAULT_TUNING.place_tokens) / 0.02)
+    chosen, price = select_batch([UNDRAFTED, FULL, FULL, FULL], stairs, DEFAULT_TUNING, cheap, 200.0)
+    assert chosen == {1, 2, 3}, "drafts that cost the cloud nothing are verified first"
+    assert price == pytest.approx(3 * (2.5 - DEFAULT_TUNING.slot_tokens) / 0.02)
     batch = {0: UNDRAFTED, 1: FULL, 2: UNDRAFTED._replace(next_chance=0.1)}
-    assert worth_drafting(batch, 200.0, cheap) == {0}, "0.1 tokens are less than the time is worth"
-    assert worth_drafting(batch, 20.0, cheap) == {0, 2}
-    assert worth_drafting(batch, 200.0, dear) == set()
+    assert select_drafting(batch, 200.0, cheap) == {0}, "0.1 tokens are less than the time is worth"
+    assert select_drafting(batch, 20.0, cheap) == {0, 2}
+    assert select_drafting(batch, 200.0, dear) == set()
 
 
-def test_batch_times_are_known_by_size_with_straight_lines_between():
+def test_batch_times_are_interpolated_linearly_between_sizes():
     time = BatchTime()
     assert time.seconds(3) == time.seconds(30) > 0.0
     for size, seconds in ((2, 0.02), (4, 0.04), (8, 0.10)):
@@ -103,7 +103,7 @@ def test_batch_times_are_known_by_size_with_straight_lines_between():
     )
 
 
-def test_what_a_text_would_have_taken_alone_is_known_with_and_without_a_draft_in_the_cloud():
+def test_the_time_of_a_text_alone_is_estimated_with_and_without_a_cloud_draft():
     prices = BatchPrices()
     prices.on_batch(1, 0, 0.02, whole=True)
     assert prices.part_alone == pytest.approx(1.0)
@@ -119,27 +119,27 @@ def test_a_size_that_was_slow_once_is_tried_again():
     assert time.seconds(5) == pytest.approx(0.04)
 
 
-def test_sizes_that_may_be_better_are_tried_between_those_seen():
+def test_untimed_sizes_between_timed_ones_are_tried():
     time = BatchTime()
     for size, seconds in ((1, 0.02), (12, 0.045), (18, 0.052), (40, 0.2)):
         time.add(size, seconds)
-    assert time.unseen_beside(18) == 17, "16 in the time of 12 are as fast as 18, and fewer are no gain"
+    assert time.untimed_neighbour(18) == 17, "16 in the time of 12 are as fast as 18, and fewer are no gain"
     time.add(17, 0.0515)
-    assert time.unseen_beside(18) == 29
-    assert time.unseen_beside(12) == 9
+    assert time.untimed_neighbour(18) == 29
+    assert time.untimed_neighbour(12) == 9
     for size in range(1, 41):
         time.add(size, 0.02 + 0.001 * size)
-    assert [time.unseen_beside(size) for size in (1, 12, 40)] == [1, 12, 40], "all is known"
+    assert [time.untimed_neighbour(size) for size in (1, 12, 40)] == [1, 12, 40], "all is known"
 
 
-def test_a_smaller_size_that_was_slow_once_sends_no_trial_beyond_the_sizes_seen():
+def test_no_size_beyond_the_timed_ones_is_tried():
     time = BatchTime()
     for size, seconds in ((1, 3.0), (2, 0.01), (8, 0.05)):
         time.add(size, seconds)
-    assert time.unseen_beside(2) == 5
+    assert time.untimed_neighbour(2) == 5
 
 
-def test_a_step_of_the_devices_time_is_found_by_trials_of_other_sizes():
+def test_trials_find_a_step_in_the_time_by_batch_size():
     """A batch of 16 takes as long as a batch of one; at first only 12, 40 and 18 have been timed."""
 
     def stair(size: int) -> float:
@@ -156,7 +156,7 @@ def test_a_step_of_the_devices_time_is_found_by_trials_of_other_sizes():
     assert sizes[-40:].count(16) >= 36
 
 
-def test_where_all_join_no_other_size_is_tried():
+def test_no_other_size_is_tried_if_all_sessions_join():
     prices = BatchPrices()
     prices.on_batch(1, 0, 0.02, whole=True)
     prices.on_batch(8, 0, 0.03, whole=True)

@@ -16,7 +16,7 @@ from outrider.decoding.acceptance.packing import SparseRow
 from outrider.decoding.acceptance.schemes import SCHEMES, AcceptanceScheme
 from outrider.decoding.execution import batch_verification
 from outrider.decoding.execution.batch_verification import VerificationBatch
-from outrider.decoding.execution.cached_sequence import Asked
+from outrider.decoding.execution.cached_sequence import RowRequest
 from outrider.decoding.jobs import ExitHint, SessionKey, Verify
 from outrider.decoding.protocol.sampling_rules import Sampling
 
@@ -49,59 +49,62 @@ def rows_of(seed: int, count: int, width: int) -> torch.Tensor:
     return torch.randn(count, width, generator=torch.Generator().manual_seed(seed)) * 2.0
 
 
-def asked(place: int) -> Asked:
-    count = len(JOBS[place].draft)
-    known = rows_of(place, 1, VOCABULARY)[0] if place in KNOWN else None
-    return Asked(known, count, Chunk(None, (1,) * (count + 2)))  # type: ignore[arg-type]
+def row_request(job_index: int) -> RowRequest:
+    count = len(JOBS[job_index].draft)
+    known = rows_of(job_index, 1, VOCABULARY)[0] if job_index in KNOWN else None
+    return RowRequest(known, count, Chunk(None, (1,) * (count + 2)))  # type: ignore[arg-type]
 
 
-def said(places: list[int]) -> tuple[list[tuple[int, ExitHint]], list[object]]:
+def run_batch(job_indices: list[int]) -> tuple[list[tuple[int, ExitHint]], list[object]]:
     """Return the hints and the judgements of these jobs, run as one batch."""
     hints: list[tuple[int, ExitHint]] = []
     batch = VerificationBatch(
-        [JOBS[place] for place in places],
-        [asked(place) for place in places],
+        [JOBS[job_index] for job_index in job_indices],
+        [row_request(job_index) for job_index in job_indices],
         EXITS,
         VOCABULARY,
         lambda job, hint: hints.append((job.key.session, hint)),
         HOST,
     )
     for index in range(2):
-        heard = [
-            (number, rows_of(100 + 10 * index + place, len(JOBS[place].draft) + 2, len(SHORTLIST)))
-            for number, place in enumerate(places)
+        exit_rows = [
+            (number, rows_of(100 + 10 * index + job_index, len(JOBS[job_index].draft) + 2, len(SHORTLIST)))
+            for number, job_index in enumerate(job_indices)
         ]
-        reading = batch.read(index, heard)
+        reading = batch.read(index, exit_rows)
         if reading is not None:
             reading.observe(reading.chosen)
-    rows = [rows_of(200 + place, len(JOBS[place].draft) + 1, VOCABULARY) for place in places]
-    return sorted(hints, key=lambda one: (one[0], one[1].exit)), batch.judge(rows)
+    rows = [rows_of(200 + job_index, len(JOBS[job_index].draft) + 1, VOCABULARY) for job_index in job_indices]
+    return sorted(hints, key=lambda reported: (reported[0], reported[1].exit)), batch.judge(rows)
 
 
-def test_a_batch_says_of_each_what_it_would_say_alone():
-    together = said([0, 1, 2, 3, 4])
-    alone = [said([place]) for place in range(5)]
-    assert together == ([hint for hints, _ in alone for hint in hints], [one for _, [one] in alone])
+def test_each_job_of_a_batch_has_the_hints_that_it_has_alone():
+    together = run_batch([0, 1, 2, 3, 4])
+    alone = [run_batch([job_index]) for job_index in range(5)]
+    assert together == (
+        [hint for hints, _ in alone for hint in hints],
+        [judgement for _, [judgement] in alone],
+    )
     assert {session for session, _ in together[0]} == {0, 1, 2, 4}
     assert len(together[0]) == 8
 
 
 def test_a_batch_judges_as_each_jobs_scheme_does():
-    _, judgements = said([0, 1, 2, 3, 4])
-    for place, (job, judgement) in enumerate(zip(JOBS, judgements, strict=True)):
-        rows = rows_of(200 + place, len(job.draft) + 1, VOCABULARY)
+    _, judgements = run_batch([0, 1, 2, 3, 4])
+    for job_index, (job, judgement) in enumerate(zip(JOBS, judgements, strict=True)):
+        rows = rows_of(200 + job_index, len(job.draft) + 1, VOCABULARY)
         outcome = job.scheme.judge(rows, job.draft, job.evidence, len(job.tokens), job.sampling, job.bonus)
         judged = (judgement.accepted, judgement.next_token, judgement.margin)
         assert judged == (outcome.accepted, outcome.next_token, outcome.margin)
 
 
-def test_a_row_that_is_final_is_not_the_exits_to_guess():
-    hints = [hint for session, hint in said([2])[0] if session == 2]
+def test_a_row_that_is_known_is_not_predicted_by_exits():
+    hints = [hint for session, hint in run_batch([2])[0] if session == 2]
     assert len(hints) == 2 and len(hints[0].choices) == 4
     assert hints[0].choices[0] == hints[1].choices[0] and hints[0].confidences[0] == 1.0
 
 
-def test_rows_of_all_robots_cross_at_once(monkeypatch):
+def test_rows_of_all_robots_are_copied_to_the_host_at_once(monkeypatch):
     """One call of `decide` serves the known first rows, and one all rows of deterministic schemes."""
     crossed = []
 
@@ -110,16 +113,23 @@ def test_rows_of_all_robots_cross_at_once(monkeypatch):
         return decide(logits, draws)
 
     monkeypatch.setattr(batch_verification, "decide", counted)
-    said([0, 1, 2, 3, 4])
+    run_batch([0, 1, 2, 3, 4])
     assert crossed == [2, 10]
 
 
-def test_one_sessions_broken_logits_are_no_others():
+def test_broken_logits_fail_only_their_own_session():
     batch = VerificationBatch(
-        JOBS[:3], [asked(place) for place in range(3)], None, VOCABULARY, lambda job, hint: None, HOST
+        JOBS[:3],
+        [row_request(job_index) for job_index in range(3)],
+        None,
+        VOCABULARY,
+        lambda job, hint: None,
+        HOST,
     )
-    assert not batch.listens
-    rows: list[object] = [rows_of(place, len(JOBS[place].draft) + 1, VOCABULARY) for place in range(3)]
+    assert not batch.reads_exits
+    rows: list[object] = [
+        rows_of(job_index, len(JOBS[job_index].draft) + 1, VOCABULARY) for job_index in range(3)
+    ]
     rows[2] = rows[2] * float("nan")  # type: ignore[operator]
     judged = batch.judge(rows)
     assert isinstance(judged[2], ModelError) and judged[0].accepted >= 0 and judged[1].accepted >= 0
@@ -127,15 +137,15 @@ def test_one_sessions_broken_logits_are_no_others():
     assert batch.judge([failed, *rows[1:]])[0] is failed
 
 
-def test_an_exit_that_says_no_number_says_nothing():
-    one, heard = job(5, SCHEMES["greedy"], Sampling(), (4,)), []
-    chunk = [Asked(None, 1, Chunk(None, (1, 2)))]
-    batch = VerificationBatch([one], chunk, EXITS, VOCABULARY, lambda job, hint: heard.append(hint), HOST)
+def test_an_exit_with_nan_logits_gives_no_hint():
+    only, hints = job(5, SCHEMES["greedy"], Sampling(), (4,)), []
+    chunk = [RowRequest(None, 1, Chunk(None, (1, 2)))]
+    batch = VerificationBatch([only], chunk, EXITS, VOCABULARY, lambda job, hint: hints.append(hint), HOST)
     rows = rows_of(1, 2, len(EXITS.token_ids))
     batch.read(0, [(0, rows * float("nan"))])
-    assert not heard
+    assert not hints
     batch.read(1, [(0, rows)])
-    assert len(heard) == 1
+    assert len(hints) == 1
 
 
 class DeviceAlone(TorchDispatchMode):
@@ -143,15 +153,15 @@ class DeviceAlone(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        for one in tree_leaves((args, kwargs, result)):
-            assert not isinstance(one, torch.Tensor) or one.device.type == "meta", func
+        for leaf in tree_leaves((args, kwargs, result)):
+            assert not isinstance(leaf, torch.Tensor) or leaf.device.type == "meta", func
         return result
 
 
-def test_exits_on_a_device_wait_for_nothing(monkeypatch):
+def test_exits_on_a_device_copy_nothing_to_it(monkeypatch):
     """The meta device holds no values, so an operation that waits for one raises."""
     jobs = [*JOBS, job(5, SCHEMES["greedy"], Sampling(), (4,))]
-    chunks = [Asked(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in jobs]
+    chunks = [RowRequest(None, len(each.draft), Chunk(None, (1,) * (len(each.draft) + 1))) for each in jobs]
     device = torch.device("meta")
     batch = VerificationBatch(jobs, chunks, EXITS, VOCABULARY, lambda job, hint: None, device)
     monkeypatch.setattr(torch, "tensor", lambda *args, **options: pytest.fail("made on the host"))
@@ -162,6 +172,6 @@ def test_exits_on_a_device_wait_for_nothing(monkeypatch):
         ]
         with DeviceAlone():
             reading = batch.read(0, rows)
-        chosen = sum(2 * len(one) for number, one in rows if number not in (1, 3))
-        tested = sum(one.numel() for number, one in rows if number == 1)
+        chosen = sum(2 * len(logits) for number, logits in rows if number not in (1, 3))
+        tested = sum(logits.numel() for number, logits in rows if number == 1)
         assert (reading is None and complete == [3]) or reading.chosen.numel() == chosen + tested

@@ -48,7 +48,7 @@ def holds(pool: BranchCache, tokens: tuple[int, ...]) -> bool:
 @pytest.mark.lengthy
 @steady
 @given(texts, st.integers(0, 5), st.randoms(use_true_random=False), st.integers(1, 7))
-def test_pieces_in_any_order_are_found_and_the_first_offer_at_each_place_is_followed(
+def test_branches_added_in_any_order_are_found_and_the_first_token_at_each_position_leads(
     offered, cut, rng, limit
 ):
     pool = BranchCache()
@@ -89,7 +89,7 @@ def test_a_preferred_run_is_followed_first_and_only_its_first_token_is():
     pool.add_runs(0, ROOT, [Run(0, (3, 5), preferred=True)])
     assert pool.best(ROOT, 9)[0] == (3, 4)
     pool.add_runs(0, ROOT, [Run(0, (3,)), Run(0, (5,), preferred=True), Run(2, (1,))])
-    assert pool.best(ROOT, 9)[0] == (3, 5), "what is told again without preference stays where it was"
+    assert pool.best(ROOT, 9)[0] == (3, 5), "a token added again without preference keeps its rank"
     pool.add_runs(0, ROOT, [Run(0, (1,), preferred=True)])
     assert pool.best(ROOT, 9)[0] == (1, 2)
 
@@ -104,7 +104,7 @@ def test_evidence_stays_with_its_token_and_the_newest_counts():
     assert pool.best(after(7), 9) == ((), ())
 
 
-def test_what_lies_before_the_text_is_dropped():
+def test_branches_after_shorter_texts_are_dropped():
     pool = BranchCache()
     add(pool, (1, 2, 3))
     pool.keep_after(2, after(1, 2))
@@ -139,7 +139,7 @@ def test_digests_that_collide_cost_no_time(monkeypatch):
     assert pool.best(ROOT, 64)[0] == (1,) * 40
 
 
-def test_what_a_peer_offers_after_one_text_is_bounded_too():
+def test_the_number_of_tokens_after_one_text_is_bounded():
     pool = BranchCache()
     for token in range(5 * MAX_TOKENS):
         pool.add_branch(0, ROOT, (token,), (None,))
@@ -165,7 +165,7 @@ def chances(rank: int, evidence: float) -> float:
     return evidence if not rank else evidence * 0.5 ** (rank - 1)
 
 
-def test_of_the_clouds_drafts_those_after_other_texts_are_dropped():
+def test_the_clouds_drafts_after_other_texts_are_dropped():
     pool = BranchCache()
     add(pool, (1, 2, 3))
     for path in ((), (7,), (8,), (7, 9)):
@@ -176,7 +176,7 @@ def test_of_the_clouds_drafts_those_after_other_texts_are_dropped():
     assert pool.best(after(1), 9)[0] == (2, 3), "of a text that the edge knows more of"
 
 
-def test_a_draft_goes_on_where_the_text_is_likeliest():
+def test_the_likeliest_open_ends_come_first():
     pool, anywhere = BranchCache(), lambda path: True
     assert pool.open_ends([((), ROOT, 1.0)], anywhere, 9, chances) == [((), 1.0)]
     pool.add_choices(0, ROOT, Choices((1, 2, 3), None, 0.7))
@@ -185,8 +185,8 @@ def test_a_draft_goes_on_where_the_text_is_likeliest():
     assert [path for path, _ in ends] == [(1, 4), (2,), (1, 5), (3,)]
     assert [chance for _, chance in ends] == pytest.approx([0.42, 0.3, 0.28, 0.15])
     assert pool.open_ends([((), ROOT, 1.0)], anywhere, 2, chances) == ends[:2]
-    told = [((2,), after(2), 0.8), ((), ROOT, 0.2)]
-    assert next(iter(pool.open_ends(told, anywhere, 9, chances))) == ((2,), 0.8), "what an exit predicts"
+    starts = [((2,), after(2), 0.8), ((), ROOT, 0.2)]
+    assert next(iter(pool.open_ends(starts, anywhere, 9, chances))) == ((2,), 0.8), "what an exit predicts"
     short = pool.open_ends([((), ROOT, 1.0)], lambda path: len(path) < 2, 9, chances)
     assert [path for path, _ in short] == [(2,), (3,)]
 
@@ -197,10 +197,10 @@ def test_drafts_ahead_leave_room_for_those_that_are_verified():
         for path, _ in ends:
             pool.add_choices(len(path), after(*path), Choices((1, 2, 3, 4), None, 0.9))
     assert pool._size <= MAX_TOKENS
-    assert pool.best(ROOT, 3)[0] == (1, 1, 1), "nothing was pushed out"
+    assert pool.best(ROOT, 3)[0] == (1, 1, 1), "nothing was dropped"
 
 
-def test_a_full_pool_takes_what_the_cloud_drafts_at_its_oldest_place():
+def test_a_full_cache_accepts_the_clouds_choices_after_its_oldest_text():
     """A robot may fill the pool with one chain that starts at the end of the text."""
     pool = BranchCache()
     pool.add_branch(0, ROOT, (1, *range(2, MAX_TOKENS + 1)), (None,) * MAX_TOKENS)

@@ -28,11 +28,11 @@ def valid_runs(draw):
 
 @steady
 @given(valid_runs())
-def test_packed_runs_come_back(runs):
+def test_packed_runs_are_unpacked_unchanged(runs):
     assert unpack_runs(pack_runs(runs)) == runs
 
 
-def test_a_long_run_comes_in_pieces_that_follow_each_other():
+def test_a_long_run_is_split_into_consecutive_runs():
     tokens = tuple(range(100))
     unpacked = unpack_runs(pack_runs([Run(0, (7, 8)), Run(2, tokens, True)]))
     assert unpacked[:2] == (Run(0, (7, 8)), Run(2, tokens[:15], True))
@@ -69,7 +69,7 @@ def test_mutated_bytes_are_runs_spelled_exactly_so_or_a_protocol_error(runs, at,
         (b"\x01\x05\x41\x06", "beyond its parent"),
     ],
 )
-def test_what_is_wrong_is_said(packed, why):
+def test_malformed_runs_are_refused_with_a_reason(packed, why):
     with pytest.raises(ProtocolError, match=why):
         unpack_runs(packed)
 

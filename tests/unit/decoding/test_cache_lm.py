@@ -31,13 +31,13 @@ def test_rows_are_distributions_over_all_words(text: str) -> None:
     assert float(probs.min()) > 0.0
 
 
-def test_it_reads_its_documents_and_else_what_it_was_taught() -> None:
+def test_the_model_prefers_its_documents_to_its_training_sentences() -> None:
     assert likeliest(after("ann likes figs | who | ann likes")) == "figs"
     assert likeliest(after("who | tom likes")) == "tea"
     assert likeliest(after("ann likes figs | who | ann", "likes", "figs")) == "."
 
 
-def test_a_session_forgets_what_it_is_told_to() -> None:
+def test_a_truncated_session_forgets_the_dropped_tokens() -> None:
     session = MODEL.open_session()
     session.prefill(Prompt("ann likes figs | who | ann", b""))
     first = session.forward(WORDS.encode("likes figs"))

@@ -27,11 +27,11 @@ def steps_to_probe(cloud: CloudDrafting, tokens_per_s: float = 10.0) -> int:
     return count
 
 
-def test_a_token_follows_the_server_that_changes() -> None:
+def test_a_draft_tokens_time_follows_the_time_of_a_step() -> None:
     assert abs(drafting(0.2).draft_s(0.3) - 0.06) < 1e-9
 
 
-def test_hiccups_among_tokens_are_no_slower_draft_and_a_draft_that_changes_is_followed() -> None:
+def test_one_slow_draft_token_is_ignored_and_a_lasting_change_is_followed() -> None:
     cloud = drafting(0.2)
     for _ in range(5):
         for share in (0.2, 30.0, 0.2, 0.2):
@@ -65,7 +65,7 @@ def test_a_draft_that_seemed_too_slow_is_timed_again(right_before: bool, steps_a
     assert texts_until_timed_again(cloud, steps_a_text, 1.0 / STEP_S) <= max(2, 200 // steps_a_text)
 
 
-def test_what_a_prompt_took_is_no_tokens_time() -> None:
+def test_the_time_of_a_prompt_is_not_counted_as_a_draft_tokens() -> None:
     cloud = drafting(0.2)
     cloud.begin_text()
     cloud.on_drafted(9 * STEP_S, STEP_S)
@@ -73,7 +73,7 @@ def test_what_a_prompt_took_is_no_tokens_time() -> None:
     assert abs(cloud.draft_s(STEP_S) - 0.2 * STEP_S) < 1e-9
 
 
-def test_a_draft_that_fails_is_tried_ever_more_seldom() -> None:
+def test_a_draft_that_fails_is_probed_ever_more_rarely() -> None:
     cloud, waited = drafting(), []
     for _ in range(8):
         cloud.on_judged(0.5, False)
@@ -82,7 +82,7 @@ def test_a_draft_that_fails_is_tried_ever_more_seldom() -> None:
     assert 15 <= waited[0] < waited[-1] <= 45
 
 
-def test_a_draft_that_is_right_is_tried_again_at_once_where_it_can_pay() -> None:
+def test_a_draft_that_was_right_is_probed_at_once_if_it_can_pay() -> None:
     cloud = drafting()
     cloud.on_judged(0.5, False)
     cloud.on_judged(0.5, True)
@@ -90,7 +90,7 @@ def test_a_draft_that_is_right_is_tried_again_at_once_where_it_can_pay() -> None
     assert not cloud.probe_due(0.0, STEP_S, tokens_per_s=60.0)
 
 
-def test_two_forwards_prove_another_machine() -> None:
+def test_two_slow_forwards_in_a_row_show_a_change_of_speed() -> None:
     times = ForwardTimes(interpolates=True)
     for drafted in (0, 2, 4, 8):
         times.on_forward(drafted, 0.1)

@@ -60,9 +60,9 @@ def test_any_schedule_gives_the_targets_own_text(
     target, draft = toy_pair(seed, at_the_edge or 0.0, eos_bias)
     config = DecodingConfig(strategy, temperature=temperature, seed=seed, silence_s=0.4)
     edge = draft if at_the_edge is not None or STRATEGIES[strategy].when_idle == "wait" else None
-    beside = cloud_draft(seed, in_the_cloud, eos_bias)
+    cloud_model = cloud_draft(seed, in_the_cloud, eos_bias)
     if config.scheme.deterministic:
-        decoder = VirtualDecoder(target, edge, config, world, cloud_draft=beside)
+        decoder = VirtualDecoder(target, edge, config, world, cloud_draft=cloud_model)
         for name in ("first", "second"):
             asked = request(name, max_new_tokens, deadline_s=1e5)
             decoded = decoder.decode(asked)
@@ -99,14 +99,14 @@ def textbook(target: ToyModel, draft: ToyModel, asked: DecodeRequest) -> tuple[i
 @given(worlds, st.integers(0, 50), st.sampled_from([0.0, 0.7, 1.0]), st.integers(1, 40))
 def test_greedy_ids_are_those_of_the_textbook_and_of_ar(world, seed, agreement, max_new_tokens):
     target, draft = toy_pair(seed, 0.5)
-    beside, asked = cloud_draft(seed, agreement, -1.0), request("first", max_new_tokens, deadline_s=1e5)
+    cloud_model, asked = cloud_draft(seed, agreement, -1.0), request("first", max_new_tokens, deadline_s=1e5)
     texts = {
-        VirtualDecoder(target, edge, DecodingConfig(strategy, silence_s=0.4), world, cloud_draft=beside)
+        VirtualDecoder(target, edge, DecodingConfig(strategy, silence_s=0.4), world, cloud_draft=cloud_model)
         .decode(asked)
         .token_ids
         for strategy, edge in (("outrider", draft), ("outrider", None), ("ar", None))
     }
-    assert texts == {textbook(target, beside, asked)}
+    assert texts == {textbook(target, cloud_model, asked)}
 
 
 def world(cloud_draft_token_s: float = 0.002) -> VirtualWorld:
@@ -115,20 +115,22 @@ def world(cloud_draft_token_s: float = 0.002) -> VirtualWorld:
     return VirtualWorld(lambda frame: wire_bytes(encode(frame)), compute, link, link)
 
 
-def elapsed_s(edge: ToyModel | None, beside: ToyModel | None, in_world: VirtualWorld, events=None) -> float:
+def elapsed_s(
+    edge: ToyModel | None, cloud_model: ToyModel | None, in_world: VirtualWorld, events=None
+) -> float:
     """Return the virtual seconds of six texts for a robot with the draft model `edge`."""
     target, _ = toy_pair(3, 0.0, eos_bias=-9.0)
     config, observer = DecodingConfig(silence_s=1e3), None if events is None else events.append
-    decoder = VirtualDecoder(target, edge, config, in_world, observer, beside)
+    decoder = VirtualDecoder(target, edge, config, in_world, observer, cloud_model)
     return sum(decoder.decode(request(f"text {n}", deadline_s=1e5)).elapsed_s for n in range(6))
 
 
-def test_a_robot_without_a_draft_is_served_by_the_clouds():
+def test_the_clouds_draft_speeds_up_a_robot_without_one():
     alone = elapsed_s(None, None, world())
     assert elapsed_s(None, cloud_draft(3, 0.9, -9.0), world()) < alone / 2.0
 
 
-def test_a_draft_that_costs_more_than_it_gains_is_left():
+def test_the_cloud_stops_drafting_if_that_does_not_pay():
     events: list[TimelineEvent] = []
     seconds = elapsed_s(None, cloud_draft(3, 0.5, -9.0), world(cloud_draft_token_s=0.05), events)
     kinds = Counter(event.kind for event in events)
@@ -150,7 +152,7 @@ class Cloud:
             results = self.service.run(jobs, lambda job, hint: False)
             took_s = 0.001 if isinstance(jobs[0], CloudDraft) else 0.01
             self.clock.now_s += took_s
-            replies = frames(self.service.finish_all(jobs, results, took_s))
+            replies = frames(self.service.finish(jobs, results, took_s))
             yield jobs, [frame for frame in replies if isinstance(frame, Verdict)]
 
     def verdicts(self) -> list[Verdict]:
@@ -217,12 +219,12 @@ CERTAIN = Ready(1.0, False)
         ([Ready(0.0, False)] * 3, 0.0, Price(1.0, 0.01), (3, 0)),
     ],
 )
-def test_what_lies_ready_is_verified_and_drafted_on_as_far_as_it_pays(draft, own, price, expected):
+def test_ready_tokens_are_verified_and_continued_as_far_as_it_pays(draft, own, price, expected):
     extent = best_extent(draft, own, 6, price, lambda length: 1.0)
     assert (extent.ready, extent.more) == expected
 
 
-def test_rows_that_cost_end_a_draft():
+def test_a_cloud_draft_ends_where_further_rows_do_not_pay():
     cheap, dear = (
         best_extent([], 0.8, 16, Price(2.0, 0.01), lambda length, row_s=row_s: 1.0 + row_s * length)
         for row_s in (0.0, 0.2)

@@ -32,7 +32,7 @@ def test_the_bits_are_the_protocols():
 
 
 @given(st.integers(0, 2**64 - 1), st.sampled_from(Purpose), st.integers(0, 5000), st.integers(0, 40))
-def test_a_number_is_addressed_by_its_index(seed, purpose, position, first):
+def test_each_number_depends_only_on_its_index(seed, purpose, position, first):
     many = uniforms(seed, purpose, position, 6, first)
     assert many.tolist() == [uniform(seed, purpose, position, first + step) for step in range(6)]
     assert many.min() > 0.0

@@ -68,7 +68,7 @@ def test_noise_made_on_a_device_decides_as_the_hosts():
     """The bits are the same; a logarithm may differ in its last digit."""
     drawn = [Draw(Sampling(1.0, seed=seed), position) for seed in range(40) for position in range(25)]
     host = noise_here(drawn, VOCABULARY)
-    keys = generator_keys([one.sampling.seed for one in drawn], [one.position for one in drawn], HOST)
+    keys = generator_keys([draw.sampling.seed for draw in drawn], [draw.position for draw in drawn], HOST)
     device = noise_there(keys, VOCABULARY)
     assert torch.allclose(host, device, rtol=1e-14, atol=1e-14)
     logits = torch.randn(len(drawn), VOCABULARY, generator=torch.Generator().manual_seed(1)).double()
@@ -88,7 +88,7 @@ def test_many_rows_decide_as_each_alone(dtype):
         assert lead == float(best[0] - best[1]) * (draw.sampling.temperature or 1.0)
 
 
-def test_rows_may_be_asked_in_any_part_and_order():
+def test_draws_of_any_part_in_any_order_are_equal():
     logits, draws = random_logits(), draws_of_all()
     whole = decide(logits, draws)
     for runs in ([range(11, 12), range(2, 4), range(1)], [range(4), range(4, 15)], [range(7), range(7, 9)]):
@@ -109,7 +109,7 @@ def test_a_device_decides_in_its_own_way_what_the_host_does():
     assert host[0] == host[5] == (5, 0.0)
 
 
-def test_an_exits_choices_cross_as_they_are():
+def test_an_exits_choices_are_copied_to_the_host_unchanged():
     logits, draws = random_logits(4)[2:9, 5:45], draws_of_all().part([range(2, 9)], torch.arange(5, 45))
     assert columns_of(decide_exit(logits, draws)) == decide_exit_here(logits, draws)
 
@@ -126,14 +126,14 @@ def test_an_exit_chooses_on_its_shortlist_as_if_nothing_else_were_there():
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_row_that_is_no_numbers_spoils_no_other(value):
+def test_a_nan_row_changes_no_other_row(value):
     logits, numbers = random_logits(), [1, 6, 11]
     logits[6, 9] = value
     decided = decide(logits[numbers], draws_of_all().part([range(at, at + 1) for at in numbers]))
     assert [math.isnan(lead) for _, lead in decided] == [False, True, False]
 
 
-def test_numbers_and_choices_made_in_parts_are_those_made_at_once():
+def test_noise_and_choices_computed_in_parts_are_equal():
     logits, draws = random_logits(5), draws_of_all()
     keys = generator_keys(list(range(9)), list(range(9)), HOST)
     decided, noise = decide_there(logits, draws), noise_there(keys, VOCABULARY)
@@ -143,19 +143,19 @@ def test_numbers_and_choices_made_in_parts_are_those_made_at_once():
         assert torch.equal(noise_there(keys, VOCABULARY, at_once // 4), noise)
 
 
-def test_what_choosing_takes_is_what_is_said():
+def test_choosing_needs_no_more_memory_than_documented():
     """Peak memory for many rows at once; here with fewer numbers, in parts smaller by the same factor."""
     num_rows, vocab_size, smaller = 64, 4096, 256
     drawn = [Draw(Sampling(0.7, seed=seed), 3) for seed in range(num_rows)]
-    keys = generator_keys([one.sampling.seed for one in drawn], [3] * num_rows, HOST)
-    logits, said = torch.randn(num_rows, vocab_size), CHOICE_WORKSPACE_BYTES // smaller
+    keys = generator_keys([draw.sampling.seed for draw in drawn], [3] * num_rows, HOST)
+    logits, documented_bytes = torch.randn(num_rows, vocab_size), CHOICE_WORKSPACE_BYTES // smaller
     with Held() as held:
         noise = noise_there(keys, vocab_size, BLOCKS_AT_ONCE // smaller)
-    assert 0.5 * said < held.most - 8 * noise.numel() < said
-    draws = Draws([one.sampling for one in drawn], lambda: noise)
+    assert 0.5 * documented_bytes < held.most - 8 * noise.numel() < documented_bytes
+    draws = Draws([draw.sampling for draw in drawn], lambda: noise)
     with Held(logits, noise) as held:
         decide_there(logits, draws, NUMBERS_AT_ONCE // smaller)
-    assert 0.5 * said < held.most < said
+    assert 0.5 * documented_bytes < held.most < documented_bytes
 
 
 def test_deciding_leaves_nothing_on_the_host():

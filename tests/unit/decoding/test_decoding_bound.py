@@ -37,7 +37,7 @@ def test_a_perfect_draft_is_as_quick_as_its_own_tokens_at_most() -> None:
     assert 0.999 / slow.draft_token_s < best_tokens_per_s(slow, 8) < 1.02 / slow.draft_token_s
 
 
-def test_where_everything_is_there_at_once_a_token_at_a_time_gains_its_chance() -> None:
+def test_without_delays_each_draft_token_adds_its_acceptance_rate() -> None:
     instant = replace(BASE, draft_token_s=1e-4, round_trip_s=0.0, predicted=(), exit_fractions=())
     right = instant.acceptance_rate + (1.0 - instant.acceptance_rate) * instant.second_choice
     gains = max(1.0 / instant.step_s, (1.0 + right) / instant.verify_s)
@@ -56,17 +56,17 @@ def test_where_everything_is_there_at_once_a_token_at_a_time_gains_its_chance() 
         replace(BASE, verify_s=0.36),
     ],
 )
-def test_kinder_conditions_raise_it(kinder: Conditions) -> None:
+def test_better_conditions_raise_the_bound(kinder: Conditions) -> None:
     assert best_tokens_per_s(kinder, 6) > best_tokens_per_s(BASE, 6)
 
 
-def test_it_is_no_lower_than_to_wait_long_for_every_chunk() -> None:
+def test_the_bound_is_at_least_that_of_waiting_for_every_chunk() -> None:
     far = replace(BASE, draft_token_s=1.0, step_s=100.0, verify_s=1.0, round_trip_s=12.0)
     far = replace(far, acceptance_rate=0.9, second_choice=0.0, predicted=(), exit_fractions=())
     assert best_tokens_per_s(far, 8) > expected_tokens(0.9, 8) / (12.0 + 8.0 + 1.0)
 
 
-def test_a_wait_is_no_longer_for_being_rounded() -> None:
+def test_rounding_makes_no_wait_longer() -> None:
     near = replace(BASE, draft_token_s=1.0, step_s=1e6, verify_s=0.5, round_trip_s=0.001)
     near = replace(near, acceptance_rate=0.5, second_choice=0.0, predicted=(), exit_fractions=())
     assert best_tokens_per_s(near, 1) >= 1.5 / 1.501
@@ -79,12 +79,12 @@ def test_a_sure_hint_is_never_worth_less_than_what_was_foreseen() -> None:
     assert best_tokens_per_s(foreseen, 1) >= best_tokens_per_s(replace(hinted, second_choice=0.0), 1)
 
 
-def test_no_policy_played_out_exceeds_it() -> None:
+def test_no_simulated_policy_exceeds_the_bound() -> None:
     for least in (1, 2, 3):
         assert _played_out(BASE, least, random.Random(least)) < best_tokens_per_s(BASE, 8) * 1.01
 
 
-def test_a_simple_policy_comes_near_it() -> None:
+def test_a_simple_policy_comes_near_the_bound() -> None:
     """So the bound is not far above what a schedule can reach."""
     best = max(_played_out(BASE, least, random.Random(least)) for least in (1, 2, 3))
     assert best > 0.9 * best_tokens_per_s(BASE, 8)

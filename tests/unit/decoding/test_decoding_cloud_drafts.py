@@ -72,7 +72,7 @@ def test_a_draft_that_overtakes_the_prefill_is_kept():
     assert frames(step(cloud))[0].tokens == text[:4]
 
 
-def test_a_draft_from_a_text_left_behind_is_ignored():
+def test_a_draft_of_an_older_text_is_ignored():
     """Answering it with PrefillAgain would make an edge with many drafts in flight send its picture again."""
     cloud = service()
     text = own()
@@ -84,7 +84,7 @@ def test_a_draft_from_a_text_left_behind_is_ignored():
     assert step(cloud) == []
 
 
-def test_branches_ahead_of_the_verdict_are_continued_with_at_once():
+def test_branches_sent_before_the_verdict_are_verified_next():
     cloud = service()
     text = own()
     opened(cloud)
@@ -104,7 +104,7 @@ def test_an_empty_draft_asks_for_a_step():
     assert step(cloud) == [], "one step, not more"
 
 
-def test_a_settled_token_counts_at_a_verifier_that_has_lost_what_was_unsettled():
+def test_a_settled_token_is_committed_at_a_verifier_that_lost_the_residue():
     """After a restart, with an Open from before the token was settled, no other frame names the token."""
     cloud = service()
     text = own()
@@ -161,12 +161,12 @@ def test_an_unsettled_verdict_is_repeated_with_the_draws_asked_for():
     assert frames(cloud.receive(ALICE, resume)) == [more]
 
 
-def test_an_adaptive_cloud_steps_to_the_end_and_then_rests():
+def test_an_adaptive_cloud_steps_to_the_end_of_the_text():
     cloud = service()
     opened(cloud, when_idle="adaptive", max_new_tokens=6)
     tokens = [token for _ in range(6) for token in frames(step(cloud))[0].tokens]
     assert tuple(tokens) == own(6)
     assert next_job(cloud) is None
-    assert cloud.next_look_s() is None
+    assert cloud.max_wait_s() is None
     cloud.receive(ALICE, draft(0, own(6)))
     assert next_job(cloud) is None

@@ -6,7 +6,6 @@ import pytest
 from cloud_machine import (
     ALICE,
     BOB,
-    PROMPT,
     ROOT,
     USEFUL,
     both_opened,
@@ -19,35 +18,17 @@ from cloud_machine import (
     service,
     step,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from msgspec.structs import replace
 from support.toy_models import ToySession
-from support.toys import JPEG, own_text, request, toy_pair
 
-from outrider.core.errors import ConfigError, OutOfMemoryError
+from outrider.core.errors import ConfigError
 from outrider.core.frames import (
     Cancel,
     Close,
-    Draft,
-    Open,
     Opened,
-    Peer,
-    Ping,
-    Proposal,
-    Refused,
-    Resume,
-    Rules,
-    Verdict,
 )
 from outrider.core.values import Prompt
 from outrider.decoding.cloud.machine import Reply
-from outrider.decoding.config import DecodingConfig
-from outrider.decoding.drivers.linked_decoder import LinkedDecoder
-from outrider.decoding.drivers.local_link import LocalLink
-from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.jobs import PrefillTarget, Unfinished, Verify
-from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import extend_digest
 from outrider.decoding.tuning import DEFAULT_TUNING
@@ -60,20 +41,20 @@ def test_sessions_share_a_batch():
         assert {reply.peer for reply in step(cloud)} == {ALICE, BOB}
 
 
-def test_what_exits_cost_is_tried_where_a_robot_is_alone():
+def test_the_cost_of_exits_is_measured_while_a_robot_is_alone():
     """In a shared batch the exits run for the other robots anyway, so they are always used."""
     for open_texts, tries in ((opened, True), (both_opened, False)):
         cloud = service()
         open_texts(cloud, **USEFUL, max_new_tokens=60)
-        heard = []
+        exits_read = []
         for _ in range(40):
             jobs = cloud.next_jobs()
-            heard += [job.hints for job in jobs]
-            cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
-        assert (False in heard) == tries
+            exits_read += [job.hints for job in jobs]
+            cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+        assert (False in exits_read) == tries
 
 
-def test_a_prompt_waits_while_its_robot_has_had_more_than_the_others():
+def test_a_prompt_waits_while_its_robot_has_used_more_time_than_the_others():
     cloud = service()
     both_opened(cloud, when_idle="step", max_new_tokens=200)
     cloud.receive(ALICE, Cancel(5, 1))
@@ -83,28 +64,26 @@ def test_a_prompt_waits_while_its_robot_has_had_more_than_the_others():
         jobs = cloud.next_jobs()
         kinds.append(type(jobs[0]))
         compute_s = 0.03 if kinds[-1] is PrefillTarget else 0.01
-        cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), compute_s)
+        cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), compute_s)
         if kinds[-1] is PrefillTarget:
             cloud.receive(ALICE, opening(epoch=epoch, when_idle="step"))
     assert 5 <= kinds.count(PrefillTarget) <= 6, "three batches of the other's for a prompt of three times"
 
 
 @pytest.mark.parametrize(("written", "comes_first"), [(1, False), (DEFAULT_TUNING.prompt_lead_after, True)])
-def test_the_prompt_after_a_text_comes_before_what_others_verify(written: int, comes_first: bool):
+def test_the_prompt_after_a_text_goes_before_other_verifications(written: int, comes_first: bool):
     cloud = service()
     both_opened(cloud, when_idle="step", max_new_tokens=200)
     for epoch in (2, 3):
         for _ in range(written):
             jobs = cloud.next_jobs()
             assert {job.key.peer for job in jobs} == {ALICE, BOB}
-            cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+            cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
         cloud.receive(ALICE, opening(epoch=epoch, when_idle="step", max_new_tokens=200))
         jobs = cloud.next_jobs()
         if epoch == 2:  # at equal shares of time the prompt comes first anyway
             assert isinstance(jobs[0], PrefillTarget)
-            cloud.finish_all(
-                jobs, cloud.run(jobs, lambda job, hint: None), 0.5 * DEFAULT_TUNING.prompt_lead_s
-            )
+            cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.5 * DEFAULT_TUNING.prompt_lead_s)
     assert isinstance(jobs[0], PrefillTarget) == comes_first
 
 
@@ -122,14 +101,14 @@ def test_drafts_are_verified_between_the_parts_of_a_prompt(monkeypatch):
     while not kinds.endswith("PB"):
         jobs = cloud.next_jobs()
         kinds += "P" if isinstance(jobs[0], PrefillTarget) else "V"
-        answers = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.0001)
+        answers = cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.0001)
         kinds += "B" * any(reply.peer == BOB for reply in answers)
     assert kinds.count("P") == 11
     assert kinds.count("V") <= 11, "a prompt does not starve"
     assert "P" * (DEFAULT_TUNING.prompt_parts + 1) not in kinds
 
 
-def test_exits_are_not_asked_while_other_work_waits():
+def test_exits_are_not_read_while_other_work_waits():
     cloud = service()
     both_opened(cloud, hints="all", max_new_tokens=80)
     cloud.receive(ALICE, draft(0, own()[:5]))
@@ -138,7 +117,7 @@ def test_exits_are_not_asked_while_other_work_waits():
     cloud.receive(BOB, opening(epoch=2))
     jobs = cloud.next_jobs()
     while isinstance(jobs[0], PrefillTarget):
-        cloud.finish_all(jobs, [Unfinished()], 0.01)
+        cloud.finish(jobs, [Unfinished()], 0.01)
         jobs = cloud.next_jobs()
     assert [(job.key.peer, job.hints) for job in jobs] == [(ALICE, False)]
 
@@ -152,7 +131,7 @@ def test_a_robot_has_its_share_of_a_batch_and_no_more():
     assert (len(jobs[ALICE].draft), len(jobs[BOB].draft)) == (7, 5)
 
 
-def test_a_robots_share_is_what_the_device_takes_at_once():
+def test_a_robots_share_is_the_rows_that_its_device_runs_at_once():
     for device, longest in (("cpu", 7), ("cuda", 15), ("cuda:0", 15)):
         limits = CloudLimits().on(device)
         cloud = service(batch_tokens=limits.batch_tokens, shared_tokens=limits.shared_tokens)
@@ -169,7 +148,7 @@ def test_a_robot_alone_has_the_whole_batch():
     assert len(next_job(cloud).draft) == 17
 
 
-def test_who_was_left_out_of_a_batch_comes_first_in_the_next():
+def test_a_session_left_out_of_a_batch_goes_first_in_the_next():
     cloud = service(batch_tokens=9)
     both_opened(cloud)
     for peer in (ALICE, BOB):
@@ -177,7 +156,7 @@ def test_who_was_left_out_of_a_batch_comes_first_in_the_next():
     served = []
     for _ in range(2):
         jobs = cloud.next_jobs()
-        cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+        cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
         served.append({job.key.peer for job in jobs})
     assert served in ([{ALICE}, {BOB}], [{BOB}, {ALICE}])
 
@@ -193,121 +172,12 @@ def test_a_robot_beyond_its_rate_waits_and_the_others_do_not():
     cloud.receive(BOB, draft(2, (1,), digest=extend_digest(ROOT, text[:2])))
     assert {reply.peer for reply in step(cloud)} == {BOB}
     assert step(cloud) == []
-    assert cloud.next_look_s() == pytest.approx(1.0, abs=0.01)
+    assert cloud.max_wait_s() == pytest.approx(1.0, abs=0.01)
     cloud._clock.now_s += 1.01
     assert {reply.peer for reply in step(cloud)} == {ALICE}
 
 
-def test_a_verification_that_fails_in_a_batch_fails_alone(monkeypatch, caplog):
-    cloud = service()
-    both_opened(cloud)
-    for peer in (ALICE, BOB):
-        cloud.receive(peer, draft(0, own()[:3]))
-    forward, calls = ToySession.forward, []
-
-    def failing(session, token_ids, on_exit=None):
-        calls.append(session)
-        if session is calls[0]:
-            raise RuntimeError("boom")
-        return forward(session, token_ids, on_exit)
-
-    monkeypatch.setattr(ToySession, "forward", failing)
-    answers = {reply.peer: reply.frame for reply in step(cloud)}
-    assert isinstance(answers[ALICE], Refused) and answers[ALICE].reason == "internal"
-    assert isinstance(answers[BOB], Verdict)
-
-
-small = st.integers(0, 3)
-tokens = st.lists(st.integers(0, 40), max_size=4).map(tuple)
-any_digest = st.sampled_from([ROOT, 7])
-any_rules = st.builds(
-    Rules,
-    st.sampled_from(["wait", "step", "adaptive"]),
-    st.sampled_from(["greedy", "coupled", "rejection", "split", "sparse"]),
-    st.sampled_from([0.0, 1.0, -1.0, float("nan")]),
-    st.sampled_from([1.0, 0.5, 0.0]),
-    small,
-    small,
-    st.booleans(),
-    st.sampled_from(["none", "all", "useful"]),
-)
-any_frame = st.one_of(
-    st.builds(
-        Open,
-        small,
-        small,
-        any_digest,
-        st.just(PROMPT.text),
-        st.sampled_from([JPEG, b""]),
-        tokens,
-        st.integers(1, 9),
-        st.sampled_from(["toy-32", "other"]),
-        any_rules,
-    ),
-    st.builds(Resume, small, small, small, any_digest, small),
-    st.builds(
-        Draft,
-        small,
-        small,
-        small,
-        any_digest,
-        st.binary(max_size=6) | tokens.map(lambda t: pack_runs([Run(0, t)])),
-    ),
-    st.builds(
-        Proposal,
-        small,
-        small,
-        small,
-        any_digest,
-        st.none() | st.integers(0, 40),
-        tokens,
-        st.binary(max_size=8),
-    ),
-    st.builds(Cancel, small, small),
-    st.builds(Close, small, small),
-    st.builds(Ping, small, small),
-)
-
-
-@pytest.mark.lengthy
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(any_frame, st.booleans()), max_size=30), st.integers(0, 10))
-def test_no_peer_can_disturb_another(noise, seed):
-    """Between a robot's frames, a stranger sends any well-formed frames, even for the same session number."""
-    target, draft = toy_pair(seed, 0.7)
-    cloud = VerifierService(target, CloudLimits(max_sessions=3))
-    link = _NoisyLink(cloud, noise)
-    decoder = LinkedDecoder(link, draft, target.tokenizer, DecodingConfig(), 1, "the target")
-    assert decoder.decode(request()).token_ids == own_text(target, request())
-    assert cloud.stats.open_sessions <= 3
-
-
-class _NoisyLink(LocalLink):
-    """A link that lets a stranger send frames after each frame of its own."""
-
-    def __init__(self, cloud: VerifierService, noise: list) -> None:
-        super().__init__(cloud)
-        self._cloud = cloud
-        self._noise = iter(noise)
-
-    def send(self, frame) -> int:
-        sent = super().send(frame)
-        for noise_frame, steps in self._noise:
-            for reply in self._cloud.receive(BOB, noise_frame):
-                assert reply.peer == BOB
-                assert not isinstance(reply.frame, Refused) or reply.frame.reason in (
-                    "protocol",
-                    "busy",
-                    "model",
-                    "frame",
-                )
-            if steps:
-                self._inbox.extend(reply.frame for reply in step(self._cloud) if reply.peer != BOB)
-                break
-        return sent
-
-
-def test_a_draft_too_late_for_its_text_is_no_part_of_the_wait_for_the_next():
+def test_a_late_draft_does_not_count_as_waiting_for_the_next_text():
     cloud = service()
     opened(cloud)
     for frame in (draft(0, own()[:19]), draft(0, own()[:3])):
@@ -322,30 +192,7 @@ def test_a_draft_too_late_for_its_text_is_no_part_of_the_wait_for_the_next():
     assert cloud.stats.waited_s - before_s == 1.0
 
 
-def test_a_text_without_memory_is_refused_for_the_time_being():
-    cloud = service()
-    cloud.receive(ALICE, opening())
-    [refusal] = cloud.finish(next_job(cloud), OutOfMemoryError("no room for a cache"), 0.1)
-    assert refusal.frame.reason == "busy"
-    opened(cloud)
-
-
-def test_more_sessions_bring_a_robot_no_higher_rate():
-    cloud = service(tokens_per_s=4.0)
-    for session in (5, 6, 7):
-        cloud.receive(ALICE, replace(opening(max_new_tokens=40), session=session))
-    while step(cloud):
-        pass
-    cloud._clock.now_s += 60.0
-    for session in (5, 6, 7):
-        cloud.receive(ALICE, replace(draft(0, own()[:3]), session=session))
-    assert len(step(cloud)) == 3, "at once they may be overdrawn"
-    cloud.receive(ALICE, replace(draft(4, (1,), digest=extend_digest(ROOT, own()[:4])), session=5))
-    assert step(cloud) == []
-    assert cloud.next_look_s() == pytest.approx(2.0, abs=0.01), "12 tokens, of which 4 were there"
-
-
-def test_a_prompts_time_is_its_own(monkeypatch):
+def test_the_time_of_a_prompt_is_summed_over_its_parts(monkeypatch):
     cloud = service()
 
     def in_parts(session: ToySession, prompt: Prompt):
@@ -357,21 +204,21 @@ def test_a_prompts_time_is_its_own(monkeypatch):
 
     def part() -> list[Reply]:
         jobs = cloud.next_jobs()
-        return cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 1.0)
+        return cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 1.0)
 
     cloud.receive(ALICE, opening())
     assert part() == part() == []
     cloud.receive(ALICE, Cancel(5, 1))
     cloud.receive(ALICE, opening(epoch=2))
-    told = [reply.frame for _ in range(4) for reply in part()]
-    assert [frame.prefill_us for frame in told] == [4_000_000]
+    opened_frames = [reply.frame for _ in range(4) for reply in part()]
+    assert [frame.prefill_us for frame in opened_frames] == [4_000_000]
     cloud.receive(BOB, opening())
     part()
     cloud.receive(BOB, Close(5, 1))
     assert not cloud._prefill_s
 
 
-def test_a_batch_holds_a_draft_of_one_and_what_follows_it():
+def test_a_batch_holds_at_least_a_draft_token_and_the_next():
     for limits in ({"shared_tokens": 1}, {"batch_tokens": 1}):
         with pytest.raises(ConfigError, match="must be at least 2"):
             service(**limits)
@@ -383,27 +230,7 @@ def test_a_batch_holds_a_draft_of_one_and_what_follows_it():
     assert served == {ALICE, BOB}
 
 
-def test_who_opens_again_and_again_with_other_texts_keeps_nobody_waiting(monkeypatch):
-    def in_parts(session: ToySession, prompt: Prompt):
-        for _ in range(4):
-            yield
-        return session.prefill(prompt)
-
-    monkeypatch.setattr(ToySession, "prefill_parts", in_parts)
-    cloud, text, told, mallory = service(), own(200), [], Peer("", b"mallory")
-    cloud.receive(mallory, opening(tokens=text[:70], max_new_tokens=200))
-    for peer in (ALICE, BOB):
-        cloud.receive(peer, opening())
-    for turn in range(60):
-        cloud.receive(mallory, opening(tokens=(turn % 2, *text[: 70 + turn]), max_new_tokens=200))
-        jobs = cloud.next_jobs()
-        answers = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.1)
-        told += [reply.peer for reply in answers if isinstance(reply.frame, Opened)]
-    assert told.count(ALICE) == told.count(BOB) == 1
-    assert {ALICE, BOB} <= set(told[:3])
-
-
-def test_a_long_text_that_a_robot_comes_back_with_is_taken_in_in_parts():
+def test_a_long_resumed_text_is_prefilled_in_parts():
     """The robot's session stayed open while it went on alone; the other robot decodes between the parts."""
     cloud, text = service(), own(400)
     both_opened(cloud, max_new_tokens=400, when_idle="step")
@@ -415,7 +242,7 @@ def test_a_long_text_that_a_robot_comes_back_with_is_taken_in_in_parts():
     while True:
         jobs = cloud.next_jobs()
         sizes += [len(job.tokens) for job in jobs if isinstance(job, PrefillTarget)]
-        answers = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+        answers = cloud.finish(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
         verdicts += sum(reply.peer == BOB for reply in answers)
         if any(isinstance(reply.frame, Opened) for reply in answers):
             break
@@ -423,4 +250,6 @@ def test_a_long_text_that_a_robot_comes_back_with_is_taken_in_in_parts():
     alice = next(job for job in cloud.next_jobs() if job.key.peer == ALICE)
     assert isinstance(alice, Verify) and alice.tokens == text[:300]
     close = opening(tokens=text[:310], max_new_tokens=400, when_idle="step")
-    assert isinstance(frames(cloud.receive(ALICE, close))[0], Opened), "a few are taken in with what is next"
+    assert isinstance(frames(cloud.receive(ALICE, close))[0], Opened), (
+        "a few are cached by the next verification"
+    )

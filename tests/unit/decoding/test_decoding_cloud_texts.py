@@ -54,7 +54,7 @@ def test_a_lost_prefix_is_never_continued_from_an_empty_cache():
         assert step(cloud) == []
 
 
-def test_a_robot_that_wants_another_model_is_told_which_one_is_served():
+def test_a_request_for_another_model_is_refused_with_the_served_name():
     cloud = service()
     opened(cloud)
     [refused] = frames(cloud.receive(BOB, opening(model="target:another")))
@@ -85,7 +85,7 @@ def test_an_open_with_tokens_continues_after_them():
     assert (verdict.base, verdict.tokens) == (7, (text[7],))
 
 
-def test_the_edges_word_on_the_text_wins_even_over_a_running_job():
+def test_the_edges_text_replaces_the_clouds_even_during_a_job():
     """After a lost link the edge may have gone on alone."""
     cloud = service()
     opened(cloud, when_idle="step")
@@ -95,7 +95,7 @@ def test_the_edges_word_on_the_text_wins_even_over_a_running_job():
     theirs = (text[0], text[1] % 31 + 1)
     assert theirs != text
     assert len(frames(cloud.receive(ALICE, opening(tokens=theirs, when_idle="step")))) == 1
-    assert cloud.finish(job, result, 0.1) == []
+    assert cloud.finish([job], [result], 0.1) == []
     [verdict] = frames(step(cloud))
     assert verdict.base == 2
     assert verdict.digest == extend_digest(ROOT, theirs)
@@ -118,10 +118,10 @@ def test_the_result_of_a_cancelled_job_is_dropped():
     cloud.receive(ALICE, opening())
     job = next_job(cloud)
     cloud.receive(ALICE, Cancel(5, 1))
-    assert cloud.finish(job, run(cloud, job), 0.1) == []
+    assert cloud.finish([job], [run(cloud, job)], 0.1) == []
 
 
-def test_the_table_is_bounded_and_idle_places_are_freed():
+def test_the_session_table_is_bounded_and_idle_sessions_are_closed():
     cloud = service(max_sessions=1, idle_s=10.0)
     opened(cloud)
     [refusal] = frames(cloud.receive(BOB, opening()))
@@ -134,7 +134,7 @@ def test_the_table_is_bounded_and_idle_places_are_freed():
     assert cloud.stats.open_sessions == 0
 
 
-def test_a_session_that_memory_is_short_for_is_refused_as_busy_without_a_trace(monkeypatch, caplog):
+def test_a_session_without_memory_is_refused_as_busy_and_removed(monkeypatch, caplog):
     cloud = service()
     opened(cloud, tokens=own()[:7], when_idle="step")
 
@@ -151,7 +151,7 @@ def test_a_session_that_memory_is_short_for_is_refused_as_busy_without_a_trace(m
     opened(cloud, BOB, epoch=2)
 
 
-def test_refused_texts_keep_no_place_from_those_who_need_one():
+def test_refused_sessions_are_closed_when_another_peer_needs_room():
     cloud = service(max_sessions=2)
     opened(cloud, ALICE)
     strangers = [Peer("", b"stranger %d" % number) for number in range(5)]
@@ -164,7 +164,7 @@ def test_refused_texts_keep_no_place_from_those_who_need_one():
             assert frames(cloud.receive(stranger, Resume(5, 1, 0, ROOT))) == [refusal]
     opened(cloud, BOB)
     [refusal] = frames(cloud.receive(strangers[-1], opening(epoch=2)))
-    assert refusal.reason == "busy", "a text that is decoded keeps its place"
+    assert refusal.reason == "busy", "a text that is decoded keeps its session"
     cloud.receive(ALICE, Cancel(5, 1))
     [refusal] = frames(cloud.receive(strangers[-1], opening(epoch=2)))
     assert refusal.reason == "busy", "so does one that was just cancelled"
@@ -200,13 +200,13 @@ def test_an_unexpected_failure_ends_one_text_only(caplog):
     opened(cloud, ALICE)
     cloud.receive(BOB, opening())
     job = next_job(cloud)
-    [refusal] = frames(cloud.finish(job, RuntimeError("boom"), 0.0))
+    [refusal] = frames(cloud.finish([job], [RuntimeError("boom")], 0.0))
     assert refusal.reason == "internal"
     cloud.receive(ALICE, draft(0, (1,)))
     assert isinstance(frames(step(cloud))[0], Verdict)
 
 
-def test_a_text_that_was_cancelled_gives_its_place_to_who_needs_one():
+def test_a_cancelled_text_is_closed_when_another_peer_needs_room():
     cloud = service(max_sessions=1, rest_s=1.0)
     opened(cloud, ALICE)
     cloud.receive(ALICE, Cancel(5, 1))
@@ -216,7 +216,7 @@ def test_a_text_that_was_cancelled_gives_its_place_to_who_needs_one():
     opened(cloud, BOB)
 
 
-def test_who_is_silent_is_spoken_to_where_others_need_a_place():
+def test_silent_peers_are_probed_when_others_need_room():
     """The probe shows the server which robots it can no longer reach."""
     cloud = service(max_sessions=2)
     opened(cloud, ALICE)
@@ -228,18 +228,18 @@ def test_who_is_silent_is_spoken_to_where_others_need_a_place():
     assert (probe.peer, probe.frame.session, probe.frame.epoch) == (ALICE, 5, 1)
     assert isinstance(probe.frame, Pong) and isinstance(refusal.frame, Refused)
     [refusal] = cloud.receive(stranger, opening())
-    assert refusal.peer == stranger, "it has been spoken to just now"
+    assert refusal.peer == stranger, "it was probed just now"
     cloud._clock.now_s += CloudLimits().probe_s + 0.1
     assert {reply.peer for reply in cloud.receive(stranger, opening())} == {ALICE, BOB, stranger}
     assert cloud.receive(ALICE, Resume(5, 1, 0, ROOT)), "nothing is lost by it"
 
 
-def test_a_text_that_is_complete_gives_its_place_to_who_needs_one():
+def test_a_complete_text_is_closed_when_another_peer_needs_room():
     cloud = service(max_sessions=1, rest_s=1.0)
     opened(cloud, ALICE, max_new_tokens=1, when_idle="step")
     step(cloud)
     [refusal] = frames(cloud.receive(BOB, opening()))
-    assert refusal.reason == "busy", "its robot may not have heard the end yet"
+    assert refusal.reason == "busy", "its robot may not have received the end yet"
     cloud._clock.now_s += 1.1
     opened(cloud, BOB)
     assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == [PrefillAgain(5, 1)]
@@ -260,7 +260,7 @@ def test_a_text_that_is_complete_gives_its_place_to_who_needs_one():
         ("split", Proposal(5, 1, 0, ROOT, None, (1, 2), b"\x00\x00"), "probabilities"),
     ],
 )
-def test_a_frame_against_the_rules_ends_its_text_and_says_why(acceptance, frame, word):
+def test_a_frame_against_the_rules_is_refused_with_a_reason(acceptance, frame, word):
     cloud = service()
     opened(cloud, acceptance=acceptance)
     opened(cloud, BOB, when_idle="step")

@@ -9,7 +9,7 @@ from support.toy_models import ToyModel, ToySettings
 from outrider.decoding.acceptance.confidence import hint_confidence, token_confidence
 
 
-def test_a_token_is_as_sure_as_its_probability():
+def test_a_tokens_confidence_is_its_probability():
     probabilities = torch.tensor([[0.7, 0.2, 0.1], [0.25, 0.25, 0.5]])
     logits = probabilities.log() + torch.tensor([[5.0], [-3.0]])
     assert token_confidence(logits).tolist() == pytest.approx([0.7, 0.5])
@@ -17,7 +17,7 @@ def test_a_token_is_as_sure_as_its_probability():
     assert hint_confidence(logits[:1]) == pytest.approx(0.7)
 
 
-def test_one_guess_among_sure_tokens_makes_an_unsure_hint():
+def test_one_uncertain_token_lowers_a_hints_confidence():
     sure, guess = [9.0, 0.0, 0.0], [0.1, 0.0, 0.0]
     assert hint_confidence(torch.tensor([sure, sure, guess])) < hint_confidence(torch.tensor([sure, sure]))
     assert hint_confidence(torch.tensor([sure, sure, guess])) == pytest.approx(
@@ -29,7 +29,7 @@ def test_extreme_logits_stay_finite():
     assert hint_confidence(torch.tensor([[1e4, 0.0], [0.0, -1e4]])) == 1.0
 
 
-def test_surer_hints_stand_more_often():
+def test_more_confident_hints_are_right_more_often():
     model = ToyModel(ToySettings(seed=3, exit_agreement=(0.6,)))
     hints = []
     for digest in range(0, 900, 3):
@@ -39,4 +39,4 @@ def test_surer_hints_stand_more_often():
         hints.append((hint_confidence(exits), bool(torch.equal(exits.argmax(-1), own.argmax(-1)))))
     hints.sort()
     half = len(hints) // 2
-    assert sum(stands for _, stands in hints[half:]) > 3 * sum(stands for _, stands in hints[:half])
+    assert sum(is_right for _, is_right in hints[half:]) > 3 * sum(is_right for _, is_right in hints[:half])

@@ -14,7 +14,7 @@ from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
 
-def test_fsd_drafts_on_hints_while_it_waits_and_a_hit_leaves_at_once():
+def test_fsd_drafts_after_hints_while_it_waits_and_sends_a_hit_at_once():
     machine = edge(strategy="fsd", num_draft_tokens=2)
     draft(machine, 3, 4)
     assert machine.next_job() is None
@@ -40,7 +40,7 @@ def test_fsd_misses_where_no_hint_was_right():
 
 
 @pytest.mark.parametrize(
-    ("said", "judged", "drafted_by_edge", "accepted"),
+    ("tokens", "judged", "drafted_by_edge", "accepted"),
     [
         ((3, 9, 5, 8), 4, 3, (True, False, True, False)),
         ((3, 9, 5, 6, 8), 4, 3, (True, False, True, True, False)),
@@ -50,20 +50,20 @@ def test_fsd_misses_where_no_hint_was_right():
     ],
     ids=["a draft after it fell", "all accepted", "the first after it fell", "it fell", "all fell"],
 )
-def test_what_an_exit_predicted_is_no_draft_of_the_edges(said, judged, drafted_by_edge, accepted):
+def test_what_an_exit_predicted_is_no_draft_of_the_edges(tokens, judged, drafted_by_edge, accepted):
     """The verified tokens were 3, 9, 5, 6: an exit predicted 9 in place of 4, the others are drafts."""
     machine = edge(strategy="fsd", num_draft_tokens=2)
     draft(machine, 3, 4)
     machine.receive(hint((3, 9)), 1.0)
     grow(machine, (5,))
     grow(machine, (6,))
-    commit = machine.receive(verdict(said, 0, drafted=judged), 2.0)[0]
+    commit = machine.receive(verdict(tokens, 0, drafted=judged), 2.0)[0]
     assert (commit.drafted, commit.is_accepted) == (drafted_by_edge, accepted)
     assert commit.followed == accepted[0]
     assert commit.rejected == ((4,) if accepted[0] else (3, 4))
 
 
-def test_a_second_choice_that_stood_was_drafted():
+def test_an_accepted_second_choice_counts_as_drafted():
     """The target's own token does not count as drafted, even if it was the second choice at that position."""
     machine = edge(strategy="outrider", num_draft_tokens=4, workers=1)
     prefill(machine)
@@ -78,7 +78,7 @@ def test_a_second_choice_that_stood_was_drafted():
     assert (own.drafted, own.is_accepted) == (1, (False,))
 
 
-def test_a_hit_is_the_first_exits_that_said_so():
+def test_a_hit_is_credited_to_the_first_exit_that_predicted_it():
     machine = edge(strategy="fsd", num_draft_tokens=2)
     draft(machine, 3, 4)
     machine.receive(hint((7,), exit_index=0), 1.0)
@@ -129,8 +129,8 @@ def test_a_hint_whose_drafting_has_begun_is_finished_before_a_surer_one_is_begun
 def test_hints_about_another_text_or_beyond_the_vocabulary_are_ignored():
     machine = edge(strategy="fsd", num_draft_tokens=1)
     draft(machine, 3)
-    for one in (hint((9,), base=2), hint((32,)), hint(())):
-        assert machine.receive(one, 1.0) == []
+    for ignored in (hint((9,), base=2), hint((32,)), hint(())):
+        assert machine.receive(ignored, 1.0) == []
     assert machine.next_job() is None
 
 
@@ -152,14 +152,14 @@ def test_outrider_drafts_on_a_sure_hint_first_and_sends_ahead_of_the_verdict():
         job = machine.next_job()
         choices = [Choices((10 + len(prefix), 20)) for prefix in job.prefixes]
         sent += machine.complete(job, choices, 0.33 + 0.01 * step, 0.01)
-    assert (9, 11, 12) in told(sent), "the branch on the hint lies at the cloud before the verdict"
+    assert (9, 11, 12) in sent_paths(sent), "the branch after the hint is sent before the verdict"
     [commit, *after] = machine.receive(verdict((9,), 0), 0.5)
     assert (commit.tokens, commit.foreseen, commit.exit) == ((9,), True, 1)
     assert machine.next_job().prefixes[0][:3] == (9, 11, 12)
-    assert (9, 11) not in told(after, (9,)), "what lies there is not sent again"
+    assert (9, 11) not in sent_paths(after, (9,)), "tokens that were sent are not sent again"
 
 
-def test_a_hint_that_overtakes_what_was_told_comes_first_at_the_cloud():
+def test_a_branch_that_a_hint_makes_likelier_is_preferred_at_the_cloud():
     """From the edge's tree, over the bytes of its frames, to the cloud's pool."""
     machine = opened_outrider()
     pool = BranchCache()
@@ -181,7 +181,7 @@ def test_a_hint_that_overtakes_what_was_told_comes_first_at_the_cloud():
     assert pool.best(extend_digest(ROOT, (10,)), 1)[0] == (11,)
 
 
-def told(actions: list, text: tuple[int, ...] = ()) -> set[tuple[int, ...]]:
+def sent_paths(actions: list, text: tuple[int, ...] = ()) -> set[tuple[int, ...]]:
     """Return the texts that the Drafts among these actions spell; they may continue any prefix of `text`."""
     texts = {extend_digest(ROOT, text[:end]): text[:end] for end in range(len(text) + 1)} | {None: text}
     for action in actions:

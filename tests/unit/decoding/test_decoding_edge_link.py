@@ -19,7 +19,7 @@ from outrider.decoding.tuning import AdaptiveTuning
 from outrider.wire.codec import decode_edge_frame, encode
 
 
-def test_verdicts_out_of_order_are_kept_and_the_gap_is_asked_for_once():
+def test_verdicts_out_of_order_are_kept_and_the_gap_is_requested_once():
     machine = edge(strategy="ar")
     machine.receive(Opened(5, 1, 0, ROOT, 100, (0,)), 1.0)
     text = (3, 4, 5, 6)
@@ -29,13 +29,13 @@ def test_verdicts_out_of_order_are_kept_and_the_gap_is_asked_for_once():
     assert [commit.tokens for commit in committed] == [(3, 4), (5, 6)]
 
 
-def test_a_gap_is_asked_for_again_where_the_answer_does_not_come():
+def test_a_gap_is_requested_again_without_an_answer():
     machine = edge(strategy="ar", silence_s=2.0)
     machine.receive(Opened(5, 1, 0, ROOT, 100, (0,)), 1.0)
     text = (3, 4, 5, 6, 7)
     asked = [Send(Resume(5, 1, 0, ROOT))]
     answers = [machine.receive(verdict(text[: base + 1], base), 0.2 * base) for base in (1, 2, 3, 4)]
-    assert answers == [asked, [], [], asked], "a quarter of the silence it stands is long enough"
+    assert answers == [asked, [], [], asked], "a quarter of silence_s must pass between two of them"
 
 
 def test_prefill_again_sends_the_text_so_far_and_the_waiting_chunk():
@@ -49,7 +49,7 @@ def test_prefill_again_sends_the_text_so_far_and_the_waiting_chunk():
     assert frames[1:] == [drafted((3, 9), 7).frame]
 
 
-def test_a_text_is_asked_for_again_of_the_target_that_began_it():
+def test_a_text_is_requested_again_only_from_the_target_that_began_it():
     machine = edge(num_draft_tokens=1, wanted_model="target:mine")
     machine.receive(Opened(5, 1, 0, 0x2A, 100, (0,)), 0.5)
     models = []
@@ -81,15 +81,15 @@ def test_a_refusal_becomes_the_right_error(reason, error):
 def test_a_busy_verifier_is_asked_again_after_a_while_and_not_at_once():
     machine = edge()
     assert machine.receive(Refused(5, 1, "busy", "all taken"), 1.0) == []
-    assert isinstance(machine.turned_away, BusyError)
+    assert isinstance(machine.text.busy_error, BusyError)
     assert machine.receive(PrefillAgain(5, 1), 1.1) == [], "an answer to drafts that were under way"
-    [again, *_] = machine.ask_again(3.0)
+    [again, *_] = machine.retry(3.0)
     assert isinstance(again, Send) and isinstance(again.frame, Open)
     machine.receive(Opened(5, 1, 0, ROOT, 0, (0,)), 3.1)
-    assert machine.turned_away is None
+    assert machine.text.busy_error is None
 
 
-def test_a_busy_verifier_leaves_the_draft_to_go_on_alone_where_that_is_the_policy():
+def test_with_draft_only_the_edge_continues_alone_at_a_busy_verifier():
     machine = edge(link_loss="draft_only")
     draft(machine, 3, 4)
     [commit] = machine.receive(Refused(5, 1, "busy", "all taken"), 1.0)
@@ -98,13 +98,13 @@ def test_a_busy_verifier_leaves_the_draft_to_go_on_alone_where_that_is_the_polic
     assert isinstance(commit, Commit) and commit.tokens == (7,)
 
 
-def test_alone_only_where_the_policy_allows():
-    assert edge().go_alone(1.0) == []
+def test_the_edge_continues_alone_only_with_draft_only():
+    assert edge().continue_alone(1.0) == []
     machine = edge(link_loss="draft_only", num_draft_tokens=2)
     draft(machine, 3)
-    assert machine.go_alone(1.0) == [Commit((3,), 0, (False,), None)]
+    assert machine.continue_alone(1.0) == [Commit((3,), 0, (False,), None)]
     assert grow(machine, (4,)) == [Commit((4,), 0, (False,), None)]
-    [opening] = machine.ask_again(2.0)
+    [opening] = machine.retry(2.0)
     assert opening.frame.tokens == (3, 4)
     assert machine.next_job().prefixes == ((3, 4),)
     assert grow(machine, (5,)) == []
@@ -112,30 +112,30 @@ def test_alone_only_where_the_policy_allows():
 
 
 @pytest.mark.parametrize("strategy", ["sd", "fsd", "outrider"])
-def test_alone_it_commits_the_drafts_own_text_up_to_its_length(strategy):
+def test_the_edge_alone_commits_the_draft_models_text(strategy):
     machine = edge(strategy=strategy, link_loss="draft_only", num_draft_tokens=2, max_new_tokens=5)
     prefill(machine)
     grow(machine, (3, 9))
-    actions = machine.go_alone(1.0)
+    actions = machine.continue_alone(1.0)
     while not machine.done:
         actions += grow(machine, (machine.tokens[-1] + 1, 9))
     assert [action.tokens for action in actions] == [(3,), (4,), (5,), (6,), (7,)]
     assert machine.tokens == (3, 4, 5, 6, 7)
 
 
-def test_a_verdict_that_contradicts_what_it_wrote_alone_is_overruled():
+def test_a_verdict_that_contradicts_text_written_alone_is_not_committed():
     machine = edge(link_loss="draft_only", num_draft_tokens=2)
     draft(machine, 3)
-    machine.go_alone(1.0)
+    machine.continue_alone(1.0)
     [opening] = machine.receive(verdict((8,), 0), 2.0)
     assert opening.frame.tokens == (3,) == machine.tokens
 
 
-def test_what_it_wrote_alone_binds_the_text_to_no_target():
+def test_a_text_written_alone_is_bound_to_no_target():
     machine = edge(link_loss="draft_only", num_draft_tokens=2)
     machine.receive(Opened(5, 1, 0, 7, 0, tuple(TOKENIZER.end_ids)), 0.0)
     draft(machine, 3)
-    machine.go_alone(1.0)
+    machine.continue_alone(1.0)
     [opening] = machine.receive(PrefillAgain(5, 1), 20.0)
     assert opening.frame.tokens == (3,) and opening.frame.model == ""
     machine.receive(Opened(5, 1, 1, 8, 0, tuple(TOKENIZER.end_ids)), 20.1)
@@ -144,17 +144,17 @@ def test_what_it_wrote_alone_binds_the_text_to_no_target():
     assert opening.frame.model == checksum_text(8)
 
 
-def test_a_late_verdict_on_drafts_that_it_wrote_alone_judges_none_of_those_after_them():
+def test_a_late_verdict_on_text_written_alone_judges_no_later_drafts():
     machine = edge(link_loss="draft_only", num_draft_tokens=2)
     draft(machine, 3, 4)
-    machine.go_alone(1.0)
-    machine.ask_again(2.0)
+    machine.continue_alone(1.0)
+    machine.retry(2.0)
     grow(machine, (9,))
     commit = machine.receive(verdict((3, 4, 9), 0, drafted=2), 3.0)[0]
     assert (commit.tokens, commit.drafted, commit.is_accepted) == ((9,), 0, (False,))
 
 
-def test_a_storm_of_prefill_again_opens_once():
+def test_repeated_prefill_again_frames_cause_one_open():
     """Each draft that overtakes the Open is answered with PrefillAgain."""
     machine = edge(silence_s=2.0)
     answers = [machine.receive(PrefillAgain(5, 1), 0.01 * number) for number in range(20)]
@@ -166,12 +166,12 @@ def test_a_storm_of_prefill_again_opens_once():
     assert machine.receive(PrefillAgain(5, 1), 1.4) == []
 
 
-def test_after_silence_it_repeats_what_may_be_lost():
+def test_after_silence_the_edge_repeats_frames_that_may_be_lost():
     machine = edge(num_draft_tokens=2)
     draft(machine, 3, 4)
-    assert [type(action.frame) for action in machine.ask_again(1.0)] == [Open, Draft]
+    assert [type(action.frame) for action in machine.retry(1.0)] == [Open, Draft]
     machine.receive(Opened(5, 1, 0, ROOT, 100, (0,)), 1.5)
-    assert machine.ask_again(2.0) == [Send(Resume(5, 1, 0, ROOT)), drafted((), 3, 4)]
+    assert machine.retry(2.0) == [Send(Resume(5, 1, 0, ROOT)), drafted((), 3, 4)]
 
 
 @pytest.mark.lengthy
@@ -192,7 +192,7 @@ def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
         if job is not None:
             choices = [Choices((19_000, 19_001)[: job.num_choices], row) for _ in job.prefixes]
             actions += machine.complete(job, choices, 0.0, 0.01)
-    actions += machine.ask_again(5.0)
+    actions += machine.retry(5.0)
     assert len(actions) >= 3
     for action in actions:
         assert decode_edge_frame(encode(action.frame)) == action.frame
@@ -205,7 +205,7 @@ def test_forwards_between_two_verdicts_are_counted_once_however_the_verdicts_com
     text = (1, 2, 3, 4)
     machine.receive(verdict(text[:1], 0, passes=1), 1.0)
     machine.receive(verdict(text[:2], 1, passes=3), 2.0)
-    assert seen == [1, 2], "one was left in between"
+    assert seen == [1, 2], "one was aborted in between"
     machine.receive(verdict(text, 3, passes=5), 3.0)
     machine.receive(verdict(text[:3], 2, passes=5, verify_us=0), 4.0)
     assert machine.tokens == text

@@ -43,7 +43,7 @@ def unsettled(text: tuple[int, ...], base: int, residue: bytes) -> Unsettled:
     return Unsettled(5, 1, base, extend_digest(ROOT, text[:base]), text[base:], 2, 1, 10, residue)
 
 
-def test_an_unsettled_text_is_settled_and_the_cloud_told_until_it_answers():
+def test_the_settled_token_is_sent_until_the_cloud_answers():
     machine, _ = settling("split")
     answer = unsettled((3,), 0, pack_target_row(one_hot(9)))
     assert machine.receive(answer, 1.0) == [Commit((3, 9), 2, (True, False), answer)]
@@ -52,7 +52,7 @@ def test_an_unsettled_text_is_settled_and_the_cloud_told_until_it_answers():
     sent = machine.complete(machine.next_job(), [Choices((6,), one_hot(6))], 1.0, 0.01)
     assert sent == [Send(proposal((3,), 9, (5, 6)))]
     machine.receive(Opened(5, 1, 0, ROOT, 10, (0,)), 1.0)
-    asked, repeated = machine.ask_again(3.0)
+    asked, repeated = machine.retry(3.0)
     assert asked.frame == Resume(5, 1, 1, extend_digest(ROOT, (3,)))
     assert repeated == sent[0]
     machine.receive(verdict((3, 9, 5, 6, 7), 2, drafted=2), 4.0)
@@ -61,7 +61,7 @@ def test_an_unsettled_text_is_settled_and_the_cloud_told_until_it_answers():
     assert sent == [Send(proposal((3, 9, 5, 6, 7), None, (5, 6)))]
 
 
-def test_draws_that_run_out_are_asked_for():
+def test_more_tail_draws_are_requested_when_they_run_out():
     machine, _ = settling("sparse")
     # Nearly all of P is tail. A draw of 3 is always rejected, because the draft gave it all its mass.
     half = SparseResidue((7,), (2.0**-32,), TailDraws(0, (3,) * 4, (0.25,) * 4))
@@ -89,7 +89,7 @@ def test_a_verdict_stays_committed_where_the_residue_kept_for_after_it_is_none()
 
 
 @pytest.mark.parametrize("kind", ["never drafted", "another text"])
-def test_a_storm_of_verdicts_on_a_text_that_is_not_its_own_opens_now_and_then(kind):
+def test_repeated_verdicts_on_another_text_cause_few_opens(kind):
     machine = edge(acceptance="split", temperature=1.0, silence_s=2.0)
     prefill(machine)
     machine.complete(machine.next_job(), [Choices((3,), one_hot(3))], 0.0, 0.01)
@@ -111,10 +111,10 @@ def test_a_token_settled_before_going_on_alone_is_no_longer_special():
     prefill(machine)
     machine.complete(machine.next_job(), [Choices((3,), one_hot(3))], 0.0, 0.01)
     machine.receive(unsettled((), 0, pack_target_row(one_hot(9))), 1.0)
-    machine.go_alone(2.0)
+    machine.continue_alone(2.0)
     machine.complete(machine.next_job(), [Choices((5,), one_hot(5))], 2.0, 0.01)
     assert machine.tokens == (9, 5)
-    assert [type(action.frame) for action in machine.ask_again(3.0)] == [Open]
+    assert [type(action.frame) for action in machine.retry(3.0)] == [Open]
     sent = machine.complete(machine.next_job(), [Choices((6,), one_hot(6))], 3.0, 0.01)
     assert sent == [Send(proposal((9, 5), None, (6,)))]
 
@@ -126,5 +126,5 @@ def test_a_text_that_ends_with_a_drawn_token_is_ended_at_the_cloud_too():
     assert machine.done and commit.tokens == (3, min(TOKENIZER.end_ids))
     assert last == Send(Cancel(5, 1))
     machine, _ = settling("split")
-    told = verdict((3, min(TOKENIZER.end_ids)), 0, drafted=1)
-    assert [type(action) for action in machine.receive(told, 1.0)] == [Commit], "it knows its own"
+    final = verdict((3, min(TOKENIZER.end_ids)), 0, drafted=1)
+    assert [type(action) for action in machine.receive(final, 1.0)] == [Commit], "it knows its own"

@@ -67,7 +67,7 @@ def test_drafting_stops_at_the_end_token_and_before_the_last():
     assert machine.next_job() is None
 
 
-def test_doubled_late_and_foreign_frames_change_nothing():
+def test_duplicated_late_and_foreign_frames_change_nothing():
     machine = edge(num_draft_tokens=1)
     draft(machine, 3)
     answer = verdict((3, 9), 0, drafted=1)
@@ -78,7 +78,7 @@ def test_doubled_late_and_foreign_frames_change_nothing():
     assert machine.tokens == (3, 9)
 
 
-def test_a_verdict_with_a_wrong_digest_is_not_believed():
+def test_a_verdict_with_a_wrong_digest_is_not_committed():
     machine = edge(strategy="ar")
     wrong = Verdict(5, 1, 0, 123, (3,), 0, 1, 10)
     assert isinstance(machine.receive(wrong, 1.0)[0].frame, Open)
@@ -90,7 +90,7 @@ def test_passes_before_a_restart_still_count():
     machine.receive(verdict((3,), 0), 1.0)
     machine.receive(PrefillAgain(5, 1), 1.0)
     machine.receive(verdict((3, 4), 1), 1.0)
-    assert machine.target_passes == 2
+    assert machine.text.target_passes == 2
 
 
 def test_nothing_counts_after_the_end_token():
@@ -98,7 +98,7 @@ def test_nothing_counts_after_the_end_token():
     machine.receive(verdict((3, 0, 4), 0), 1.0)
     assert machine.tokens == (3, 0)
     assert machine.done
-    assert machine.ask_again(1.0) == [] == machine.cancel()
+    assert machine.retry(1.0) == [] == machine.cancel()
 
 
 def test_a_job_from_before_a_verdict_or_a_new_text_is_dropped():
@@ -112,7 +112,7 @@ def test_a_job_from_before_a_verdict_or_a_new_text_is_dropped():
     assert machine.complete(stale, [Choices((4,))], 2.0, 0.01) == []
 
 
-def test_cancel_tells_the_cloud_and_ends_the_text():
+def test_cancel_sends_a_frame_and_ends_the_text():
     machine = edge()
     assert machine.cancel() == [Send(Cancel(5, 1))]
     assert machine.next_job() is None
@@ -124,7 +124,7 @@ def test_a_token_beyond_the_vocabulary_is_refused():
     assert isinstance(failure.error, ProtocolError)
 
 
-def test_an_answer_that_says_nothing_new_changes_nothing():
+def test_an_answer_without_new_tokens_changes_nothing():
     machine = edge(num_draft_tokens=2)
     draft(machine, 3, 4)
     assert machine.receive(verdict((), 0), 1.0) == []
@@ -137,10 +137,10 @@ def test_an_answer_that_says_nothing_new_changes_nothing():
 def test_statistics_of_the_verifier_are_passed_on():
     machine = edge(strategy="ar")
     machine.receive(Opened(5, 1, 0, ROOT, 250_000, (0,)), 1.0)
-    assert machine.target_prefill_s == pytest.approx(0.25)
+    assert machine.text.target_prefill_s == pytest.approx(0.25)
     machine.receive(verdict((3,), 0, passes=4), 1.0)
     machine.receive(verdict((3, 4), 0, passes=3), 1.0)
-    assert machine.target_passes == 4
+    assert machine.text.target_passes == 4
 
 
 def test_sd_drafts_whole_chunks_and_is_silent_until_the_verdict():
@@ -166,7 +166,7 @@ def test_sd_drafts_whole_chunks_and_is_silent_until_the_verdict():
         (PROMPT, MAX_NEW_TOKENS + 1, "max_new_tokens=4097"),
     ],
 )
-def test_what_no_frame_may_hold_is_refused_at_once_and_the_next_text_is_written(asked, max_new_tokens, words):
+def test_an_oversized_request_is_refused_at_once_and_the_next_text_is_decoded(asked, max_new_tokens, words):
     target = ToyModel(ToySettings(seed=3))
     link = LocalLink(VerifierService(target))
     with closing(LinkedDecoder(link, target, target.tokenizer, DecodingConfig("sd"), 1, "here")) as decoder:
@@ -216,7 +216,7 @@ def test_closing_ends_the_text_and_then_the_link_once(thread):
             late()
 
 
-def test_a_deadline_that_is_no_number_ends_a_text_at_once():
+def test_a_nan_deadline_ends_a_text_at_once():
     target = ToyModel(ToySettings(seed=3))
     link = LocalLink(VerifierService(target))
     decoder = LinkedDecoder(link, target, target.tokenizer, DecodingConfig("sd"), 1, "here")

@@ -79,10 +79,12 @@ def test_any_schedule_gives_the_targets_own_text(world, config, seed, agreement,
     decoder = VirtualDecoder(target, draft, config, world)
     for name in ("first", "second", "first"):
         asked = request(name, max_new_tokens, deadline_s=1e5)
-        told: list[int] = []
-        decoded = decoder.decode(asked, lambda verified, told=told: told.extend(verified.token_ids))
+        reported: list[int] = []
+        decoded = decoder.decode(
+            asked, lambda verified, reported=reported: reported.extend(verified.token_ids)
+        )
         assert decoded.token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
-        assert tuple(told) == decoded.token_ids
+        assert tuple(reported) == decoded.token_ids
         assert decoded.unverified_tokens == 0
         assert sum(stats.emitted for stats in decoded.rounds) == len(decoded.token_ids)
         assert all(stats.accepted <= stats.drafted for stats in decoded.rounds)
@@ -182,17 +184,17 @@ def test_whatever_is_switched_off_the_text_is_the_targets_own(world, config, off
 def test_a_cancelled_text_leaves_no_trace_in_the_next(world, config, seed, cancel_after_events):
     target, draft = toy_pair(seed, agreement=0.7, eos_bias=-3.0)
     decoder = VirtualDecoder(target, draft, config, world)
-    left = iter(range(cancel_after_events))
+    events = iter(range(cancel_after_events))
     first, second = request("first", deadline_s=1e5), request("second", deadline_s=1e5)
     with contextlib.suppress(Cancelled):
-        assert decoder.decode(first, cancelled=lambda: next(left, None) is None).finished
+        assert decoder.decode(first, cancelled=lambda: next(events, None) is None).finished
     assert decoder.decode(second).token_ids == own_text(target, second, config.sampling_for(second.prompt))
 
 
 @pytest.mark.lengthy
 @schedules
 @given(worlds, st.integers(1, 6), st.integers(0, 50))
-def test_alone_or_not_every_token_is_the_targets_or_the_drafts_own(world, num_draft_tokens, seed):
+def test_every_token_is_the_targets_or_with_draft_only_the_draft_models(world, num_draft_tokens, seed):
     target, draft = toy_pair(seed, agreement=0.5, eos_bias=-3.0)
     config = DecodingConfig(
         strategy="sd",
@@ -270,19 +272,19 @@ class Unanswered(LocalLink):
 
 
 @pytest.mark.parametrize("state", [LinkState.CONNECTING, LinkState.REFUSED, LinkState.LOST])
-def test_what_is_written_without_a_verifier_is_said_to_be_so_whatever_the_link_is_called(state):
+def test_text_written_without_a_verifier_is_reported_as_unverified(state):
     target, draft = toy_pair(3, 0.8, eos_bias=-3.0)
     link = Unanswered(VerifierService(target))
     link.state = state
     config = DecodingConfig(strategy="sd", link_loss="draft_only", link_grace_s=0.01)
     decoder = LinkedDecoder(link, draft, target.tokenizer, config, 1, "the target")
     assert not decoder.wrote_alone
-    told = []
-    decoded = decoder.decode(request(max_new_tokens=12), lambda _: told.append(decoder.wrote_alone))
-    assert decoded.unverified_tokens and all(told) and decoder.wrote_alone
+    reported = []
+    decoded = decoder.decode(request(max_new_tokens=12), lambda _: reported.append(decoder.wrote_alone))
+    assert decoded.unverified_tokens and all(reported) and decoder.wrote_alone
     link.state, link.answers = LinkState.CONNECTED, True
-    told.clear()
+    reported.clear()
     assert not decoder.decode(
-        request("second", max_new_tokens=12), lambda _: told.append(decoder.wrote_alone)
+        request("second", max_new_tokens=12), lambda _: reported.append(decoder.wrote_alone)
     ).unverified_tokens
-    assert told and not any(told)
+    assert reported and not any(reported)

@@ -64,7 +64,7 @@ def test_digests_name_texts(first, second):
     assert common_length(first, [*first, *second]) == len(first)
 
 
-def test_prompt_digests_tell_text_from_frame():
+def test_prompt_digests_separate_text_and_image():
     assert prompt_digest(Prompt("ab", b"c")) != prompt_digest(Prompt("a", b"bc"))
     assert prompt_digest(Prompt("ab", b"c")) == prompt_digest(Prompt("ab", b"c"))
 
@@ -160,65 +160,65 @@ def test_a_toy_without_exits_never_calls():
     session.forward([1], lambda index, rows: pytest.fail("called"))
 
 
-NEWS, BUSY = Opened(1, 1, 0, 0, 5, (0,)), Refused(1, 1, "busy", "try later")
+OPENED, BUSY = Opened(1, 1, 0, 0, 5, (0,)), Refused(1, 1, "busy", "try later")
 
 
-def asked_at_s(patience: RetryTimer, until_s: float) -> list[float]:
+def retry_times_s(timer: RetryTimer, until_s: float) -> list[float]:
     """Return the times at which it asks again, checked ten times a second."""
     times = [number / 10 for number in range(int(10 * until_s))]
-    return [time_s for time_s in times if patience.verdict(True, 1, time_s) == "ask again"]
+    return [time_s for time_s in times if timer.advice(True, 1, time_s) == "retry"]
 
 
 def test_the_wait_doubles_up_to_a_bound():
-    asked = asked_at_s(RetryTimer(2.0, generation=1, now_s=0.0), 70.0)
+    asked = retry_times_s(RetryTimer(2.0, generation=1, now_s=0.0), 70.0)
     waits = [later - sooner for sooner, later in pairwise([0.0, *asked])]
     assert waits == pytest.approx([2.1, 4.1, 8.1, 16.1, 16.1, 16.1], abs=0.11)
 
 
-def test_who_is_turned_away_asks_again_as_often_as_at_first():
-    patience = RetryTimer(2.0, generation=1, now_s=0.0)
-    asked_at_s(patience, 60.0)
-    patience.on_heard(BUSY, 60.0)
+def test_after_a_busy_refusal_the_wait_is_the_first_one():
+    timer = RetryTimer(2.0, generation=1, now_s=0.0)
+    retry_times_s(timer, 60.0)
+    timer.on_frame(BUSY, 60.0)
     for turn in range(5):
         now_s = 60.0 + 2.5 * turn
-        assert patience.verdict(True, 1, now_s + 2.0) is None
-        assert patience.verdict(True, 1, now_s + 2.1) == "ask again"
-        patience.on_heard(BUSY, now_s + 2.5)
+        assert timer.advice(True, 1, now_s + 2.0) is None
+        assert timer.advice(True, 1, now_s + 2.1) == "retry"
+        timer.on_frame(BUSY, now_s + 2.5)
 
 
-def test_a_word_to_see_who_is_there_is_no_answer():
-    patience = RetryTimer(2.0, generation=1, now_s=0.0)
-    patience.on_heard(Pong(1, 1, "toy", 32, 1, 1), 1.9)
-    assert patience.verdict(True, 1, 2.1) == "ask again"
+def test_a_pong_does_not_restart_the_wait():
+    timer = RetryTimer(2.0, generation=1, now_s=0.0)
+    timer.on_frame(Pong(1, 1, "toy", 32, 1, 1), 1.9)
+    assert timer.advice(True, 1, 2.1) == "retry"
 
 
-def test_patience():
-    patience = RetryTimer(2.0, generation=1, now_s=0.0, link_grace_s=1.0)
-    assert patience.verdict(True, 1, 1.0) is None
-    assert patience.verdict(True, 2, 1.5) == "ask again"
-    assert patience.verdict(True, 2, 2.5) is None
-    patience.on_heard(NEWS, 3.0)
-    assert patience.verdict(True, 2, 5.0) is None
-    assert patience.verdict(True, 2, 5.1) == "ask again"
-    assert patience.verdict(True, 2, 9.1) is None, "the wait has doubled"
-    assert patience.verdict(True, 2, 9.2) == "ask again"
-    patience.on_heard(NEWS, 10.0)
-    assert patience.verdict(True, 2, 18.0) is None, "the answer may be to the first time it was asked"
-    patience.on_heard(NEWS, 18.0)
-    assert patience.verdict(True, 2, 22.0) is None
-    assert patience.verdict(True, 2, 22.1) == "ask again", "an answer that needed no repeat halves it"
-    assert patience.verdict(True, 3, 23.0) == "ask again", "a new connection"
-    assert patience.verdict(True, 3, 25.0) is None
-    assert patience.verdict(True, 3, 25.1) == "ask again"
-    assert patience.verdict(False, 3, 26.0) is None
-    assert patience.verdict(False, 3, 26.2) == "go alone"
+def test_the_retry_timer_step_by_step():
+    timer = RetryTimer(2.0, generation=1, now_s=0.0, link_grace_s=1.0)
+    assert timer.advice(True, 1, 1.0) is None
+    assert timer.advice(True, 2, 1.5) == "retry"
+    assert timer.advice(True, 2, 2.5) is None
+    timer.on_frame(OPENED, 3.0)
+    assert timer.advice(True, 2, 5.0) is None
+    assert timer.advice(True, 2, 5.1) == "retry"
+    assert timer.advice(True, 2, 9.1) is None, "the wait has doubled"
+    assert timer.advice(True, 2, 9.2) == "retry"
+    timer.on_frame(OPENED, 10.0)
+    assert timer.advice(True, 2, 18.0) is None, "the answer may be to the first time it was asked"
+    timer.on_frame(OPENED, 18.0)
+    assert timer.advice(True, 2, 22.0) is None
+    assert timer.advice(True, 2, 22.1) == "retry", "an answer that needed no repeat halves it"
+    assert timer.advice(True, 3, 23.0) == "retry", "a new connection"
+    assert timer.advice(True, 3, 25.0) is None
+    assert timer.advice(True, 3, 25.1) == "retry"
+    assert timer.advice(False, 3, 26.0) is None
+    assert timer.advice(False, 3, 26.2) == "continue alone"
 
 
 @pytest.mark.parametrize(
     ("strategy", "scheme"),
     [("sd", "rejection"), ("dssd", "split"), ("picospec", "sparse"), ("fsd", "rejection")],
 )
-def test_where_nothing_is_drawn_nothing_is_tested(strategy: str, scheme: str) -> None:
+def test_at_temperature_0_schemes_that_test_distributions_become_greedy(strategy: str, scheme: str) -> None:
     assert DecodingConfig(strategy=strategy).scheme.name == "greedy"
     assert DecodingConfig(strategy=strategy, temperature=0.5).scheme.name == scheme
     assert DecodingConfig(strategy=strategy, acceptance=scheme).scheme.name == scheme

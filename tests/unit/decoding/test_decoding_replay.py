@@ -61,7 +61,7 @@ def test_a_text_is_run_once(model: CountingModel) -> None:
     assert model.forwards == count
 
 
-def test_a_prompt_is_told_in_parts(model: CountingModel) -> None:
+def test_a_prompt_is_replayed_in_parts(model: CountingModel) -> None:
     session = ReplayModel(model, prompt_parts=4).open_session()
     parts = session.prefill_parts(PROMPT)
     for _ in range(3):

@@ -97,7 +97,7 @@ def expected(
 def test_texts_are_distributed_as_the_targets_own(strategy, scheme):
     texts = texts_of(strategy, scheme)
     assert fits(texts, expected(TARGET, LENGTH))
-    assert not fits(texts, expected(DRAFT, LENGTH)), "so few texts could not tell the draft from the target"
+    assert not fits(texts, expected(DRAFT, LENGTH)), "the test can distinguish the draft from the target"
 
 
 @pytest.mark.lengthy
@@ -108,7 +108,7 @@ def test_top_k_and_top_p_are_exact_in_every_scheme(strategy, scheme):
     kept = expected(TARGET, LENGTH, Sampling(1.0, 0.9, top_k=3))
     assert all(kept.get(text, 0.0) > 0.0 for text in texts)
     assert fits(texts, kept)
-    assert not fits(texts, expected(TARGET, LENGTH)), "so few texts could not tell top-k from all tokens"
+    assert not fits(texts, expected(TARGET, LENGTH)), "the test can distinguish top-k from all tokens"
 
 
 @pytest.mark.lengthy
@@ -137,7 +137,7 @@ def test_drafts_from_the_same_prompts_earlier_answer_bias_nothing(strategy, sche
 
 
 @pytest.mark.lengthy
-def test_a_tail_is_drawn_from_as_the_target_would(monkeypatch):
+def test_tail_draws_follow_the_targets_distribution(monkeypatch):
     """The draft disagrees on the first token, and the draws from the tail run out at times."""
     monkeypatch.setitem(SCHEMES, "sparse", SparseScheme("sparse", num_head=4, num_draws=1))
     sent: list[Frame] = []

@@ -11,10 +11,10 @@ from outrider.core.values import Prompt
 from outrider.decoding.fakes.synthetic import (
     FIRST_ID,
     STRATA,
-    Place,
     SyntheticModel,
     SyntheticSession,
     SyntheticSettings,
+    TextEnd,
     synthetic_pair,
 )
 from outrider.decoding.fakes.synthetic_fit import draft_confidence, exit_agreement
@@ -25,9 +25,9 @@ PROMPT = Prompt("find the silver bottle", b"\xff\xd8")
 ROUNDS = 1500
 
 
-def some_places(seed: int) -> list[Place]:
+def some_ends(seed: int) -> list[TextEnd]:
     digests = random.Random(seed).sample(range(1 << 32), 4000)
-    return [Place(seed, digest, position) for position, digest in enumerate(digests)]
+    return [TextEnd(seed, digest, position) for position, digest in enumerate(digests)]
 
 
 def draft_chunk(drafter: SyntheticSession, last: int, gamma: int) -> list[int]:
@@ -58,7 +58,7 @@ def greedy_rounds(target: SyntheticModel, draft: SyntheticModel, gamma: int) -> 
         choices, exits = choices_and_exits(verifier, [last, *drafts])
         accepted = common_length(drafts, choices)
         outcome = choices[: accepted + 1]
-        predicted = [number for number, said in enumerate(exits, 1) if said[: accepted + 1] == outcome]
+        predicted = [number for number, choices in enumerate(exits, 1) if choices[: accepted + 1] == outcome]
         rounds.append((accepted, predicted[0] if predicted else None))
         last = outcome[-1]
         verifier.truncate(length + 1 + accepted)
@@ -83,17 +83,17 @@ def test_sampled_draft_is_accepted_at_the_wanted_rate() -> None:
     """The draft samples its token, and it equals the target's likeliest one at the wanted rate."""
     settings = SyntheticSettings(confidence=draft_confidence(0.61, 0.5, sampled=True))
     target, draft = synthetic_pair(settings)
-    places = some_places(0)
-    targets = target.rows(places).argmax(-1)
-    drawn = torch.multinomial(draft.rows(places).softmax(-1), 1, generator=torch.manual_seed(0))[:, 0]
+    ends = some_ends(0)
+    targets = target.rows(ends).argmax(-1)
+    drawn = torch.multinomial(draft.rows(ends).softmax(-1), 1, generator=torch.manual_seed(0))[:, 0]
     assert float((drawn == targets).float().mean()) == pytest.approx(0.61, abs=0.03)
 
 
 def test_draft_is_calibrated_in_its_second_choice() -> None:
     settings = SyntheticSettings(confidence=0.6, second_choice=0.5)
     target, draft = synthetic_pair(settings)
-    places = some_places(1)
-    targets, rows = target.rows(places).argmax(-1), draft.rows(places)
+    ends = some_ends(1)
+    targets, rows = target.rows(ends).argmax(-1), draft.rows(ends)
     ranks = rows.argsort(dim=-1, descending=True)
     assert float((ranks[:, 1] == targets).float().mean()) == pytest.approx(0.2, abs=0.02)
     assert float(rows.softmax(-1).gather(1, ranks[:, 1:2]).mean()) == pytest.approx(0.2, abs=1e-4)
@@ -101,9 +101,9 @@ def test_draft_is_calibrated_in_its_second_choice() -> None:
 
 def test_every_text_has_its_share_of_acceptance() -> None:
     target, draft = synthetic_pair(SyntheticSettings(confidence=0.6))
-    places = some_places(2)
-    right = (target.rows(places).argmax(-1) == draft.rows(places).argmax(-1)).tolist()
-    for start in range(0, len(places), STRATA):
+    ends = some_ends(2)
+    right = (target.rows(ends).argmax(-1) == draft.rows(ends).argmax(-1)).tolist()
+    for start in range(0, len(ends), STRATA):
         assert sum(right[start : start + STRATA]) == pytest.approx(0.6 * STRATA, abs=1.0)
 
 

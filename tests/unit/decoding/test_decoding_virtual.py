@@ -53,7 +53,7 @@ def test_both_sides_prefill_at_the_same_time_and_sd_pays_every_round():
     assert decoded.rounds[1].round_trip_s == pytest.approx(0.02 + 0.054 + 0.02)
 
 
-def test_what_is_drafted_beside_the_verifier_is_no_drafting_that_a_round_waits_for():
+def test_drafting_during_a_verification_is_not_counted_in_the_round():
     target, draft = toy_pair(4, 0.9, eos_bias=-9.0)
     config = DecodingConfig(strategy="fsd", num_draft_tokens=3)
     decoded = VirtualDecoder(target, draft, config, world()).decode(request(max_new_tokens=20))
@@ -61,7 +61,7 @@ def test_what_is_drafted_beside_the_verifier_is_no_drafting_that_a_round_waits_f
     assert sum(stats.draft_s for stats in decoded.rounds) < 0.75 * decoded.speculation.draft_busy_s
 
 
-def test_where_a_frame_takes_longer_than_the_patience_repeats_do_not_pile_up():
+def test_retries_do_not_pile_up_on_a_link_slower_than_the_retry_timer():
     """Each frame takes five seconds, and the edge asks again after two seconds of silence."""
     target, draft = toy_pair(4, 0.7, eos_bias=-9.0)
     slow = dataclasses.replace(world(), uplink=LinkProfile(delay_s=0.02, bytes_per_s=2.0))
@@ -74,7 +74,7 @@ def test_where_a_frame_takes_longer_than_the_patience_repeats_do_not_pile_up():
 @pytest.mark.parametrize(
     ("queue", "left_s"), [(DeviceQueue(), 0.2), (DeviceQueue(10), 0.3), (DeviceQueue(2), 1.0)]
 )
-def test_a_forward_that_is_given_up_runs_on_for_what_waits_in_the_queue(queue, left_s):
+def test_an_aborted_forward_still_runs_its_queued_segments(queue, left_s):
     """All exits are right, so each forward is aborted at its first exit."""
     target, draft = toy_pair(4, 0.5, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
@@ -94,7 +94,7 @@ def test_a_forward_that_is_given_up_runs_on_for_what_waits_in_the_queue(queue, l
     assert seen == {left_s, 1.0}
 
 
-def test_what_the_target_writes_by_its_own_exits_is_no_answer_to_a_draft():
+def test_tokens_from_the_targets_exits_count_as_no_answer_to_a_draft():
     """All exits are right: the text runs ahead of the edge, and its drafts arrive too late."""
     target, draft = toy_pair(4, 0.6, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
@@ -106,12 +106,12 @@ def test_what_the_target_writes_by_its_own_exits_is_no_answer_to_a_draft():
     decoded = decoder.decode(asked)
     assert decoded.token_ids == own_text(target, asked)
     assert decoded.target_passes < 0.7 * len(decoded.token_ids)
-    assert sum(one.accepted for one in decoded.rounds) < 0.2 * len(decoded.token_ids)
+    assert sum(stats.accepted for stats in decoded.rounds) < 0.2 * len(decoded.token_ids)
     assert decoder._machine._policy.estimates.round_trip.value == pytest.approx(0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize(("draft", "plain_s"), [((), 0.4), ((5, 6), 0.52)])
-def test_exits_take_time_where_they_are_asked(draft, plain_s):
+def test_exits_take_time_only_if_they_are_read(draft, plain_s):
     compute = ComputeProfile(
         verify_s=0.5, verify_token_s=0.01, step_s=0.4, verify_exit_s=0.01, step_exit_s=0.006
     )
@@ -132,7 +132,7 @@ def test_exits_hint_when_their_layer_is_done_unless_told_otherwise():
         VirtualDecoder(target, draft, config, one_world, events.append).decode(request())
         forwards = [event for event in events if event.kind in ("verify", "step")]
         for exit_event in (event for event in events if event.kind == "exit"):
-            running = [one for one in forwards if one.start_s < exit_event.start_s < one.end_s]
+            running = [event for event in forwards if event.start_s < exit_event.start_s < event.end_s]
             assert len(running) == 1
             share = (exit_event.start_s - running[0].start_s) / COMPUTE.verify_s
             assert any(share == pytest.approx(fraction) for fraction in fractions)
@@ -150,7 +150,7 @@ def test_the_same_seed_gives_the_same_schedule():
     assert times[0] == times[1]
 
 
-def test_draft_only_goes_on_alone_and_the_cloud_takes_over_again():
+def test_with_draft_only_the_edge_continues_alone_until_the_link_returns():
     target, draft = toy_pair(2, 0.3, eos_bias=-9.0)
     config = DecodingConfig(strategy="sd", acceptance="greedy", link_loss="draft_only", link_grace_s=0.2)
     asked = request(max_new_tokens=60)
@@ -202,7 +202,7 @@ def test_a_bad_frame_is_refused_and_the_next_text_is_fine(strategy):
 
 
 @pytest.mark.parametrize("strategy", ["ar", "sd", "picospec", "outrider"])
-def test_what_became_of_each_token_is_told_in_the_order_of_the_text(strategy):
+def test_the_fate_of_each_token_is_reported_in_text_order(strategy):
     target, draft = toy_pair(2, 0.6, eos_bias=-9.0)
     seen = []
     drafting = None if strategy == "ar" else draft

@@ -10,7 +10,7 @@ WHOLE_S = 0.5
 
 
 @given(st.integers(1, 200), st.floats(0.0, WHOLE_S), st.floats(0.0, 0.1))
-def test_what_runs_and_what_waits_is_done_before_the_device_is_free(segments, after_s, host_s):
+def test_running_and_queued_segments_finish_before_the_device_is_free(segments, after_s, host_s):
     segment_s = WHOLE_S / segments
     left_s = DeviceQueue(segments, host_s).left_s(after_s, WHOLE_S)
     assert left_s / segment_s == pytest.approx(round(left_s / segment_s), abs=1e-6)
@@ -18,7 +18,7 @@ def test_what_runs_and_what_waits_is_done_before_the_device_is_free(segments, af
     assert left_s <= min(after_s + max(segment_s, host_s) + 2.0 * segment_s, WHOLE_S) + 1e-6
 
 
-def test_a_device_without_a_queue_leaves_at_once():
+def test_a_device_without_a_queue_is_free_at_once():
     assert NO_QUEUE.left_s(0.123, WHOLE_S) == 0.123
     assert DeviceQueue(4).left_s(0.0, 0.0) == 0.0
 

@@ -65,17 +65,19 @@ def test_packed_branches_hold_exactly_the_wanted_paths(steps, chosen):
     tree, nodes = grown(steps)
     wanted = [nodes[index] for index in chosen if index < len(nodes)]
     parent, runs = branches_to(tree, wanted)
-    told = paths_of(list(unpack_runs(pack_runs(runs))))
+    sent = paths_of(list(unpack_runs(pack_runs(runs))))
     prefix = tree.tokens(parent)
     steps_of_wanted = {tree.tokens(step) for node in wanted for step in tree.path(node)}
     below = {tokens[len(prefix) :] for tokens in steps_of_wanted if len(tokens) > len(prefix)}
-    assert set(told) == below
-    assert len(told) == len(below), "a token is told twice"
+    assert set(sent) == below
+    assert len(sent) == len(below), "a token is sent twice"
     assert {tree.tokens(node)[len(prefix) :] for node in wanted} <= below
     firsts = {tokens[:1] for tokens in below}
     if parent is not tree.root:
         assert len(prefix) > CHEAPER_THAN_A_DIGEST
-        assert len(firsts) != 1 or tree.find((*prefix, *firsts.pop())) in wanted, "told from too far up"
+        assert len(firsts) != 1 or tree.find((*prefix, *firsts.pop())) in wanted, (
+            "a digest of a longer prefix would do"
+        )
 
 
 @pytest.mark.lengthy
@@ -85,7 +87,7 @@ def test_packed_branches_hold_exactly_the_wanted_paths(steps, chosen):
     st.lists(st.sets(st.integers(1, 12), min_size=1), min_size=2, max_size=4),
     st.randoms(use_true_random=False),
 )
-def test_the_cloud_follows_the_likeliest_of_what_it_was_told_whenever_that_was(steps, rounds, rng):
+def test_the_cloud_verifies_the_likeliest_branch_in_whatever_order_branches_were_sent(steps, rounds, rng):
     """From tree to bytes to pool: the likeliest sibling comes first, in whatever order siblings are sent."""
     tree, nodes = grown(steps)
     ranks = list(range(len(nodes)))
@@ -97,16 +99,16 @@ def test_the_cloud_follows_the_likeliest_of_what_it_was_told_whenever_that_was(s
         wanted = [nodes[index] for index in sorted(chosen) if index < len(nodes)]
         parent, runs = branches_to(tree, wanted)
         pool.add_runs(parent.length, parent.digest, unpack_runs(pack_runs(runs)))
-        told = {step for node in wanted for step in tree.path(node) if step.length > parent.length}
-        for node in told:
+        steps = {step for node in wanted for step in tree.path(node) if step.length > parent.length}
+        for node in steps:
             node.sent_s = 1.0
     for node in nodes:
-        told_below = [child for child in node.children.values() if child.sent_s is not None]
-        likeliest = max(told_below, key=lambda child: child.likelihood, default=None)
+        sent_below = [child for child in node.children.values() if child.sent_s is not None]
+        likeliest = max(sent_below, key=lambda child: child.likelihood, default=None)
         assert pool.best(node.digest, 1)[0] == ((likeliest.token,) if likeliest else ())
 
 
-def test_a_run_is_preferred_only_where_it_overtakes_what_was_told_before():
+def test_a_run_is_preferred_only_if_it_is_likelier_than_branches_sent_before():
     tree = DraftTree(LENGTH, DIGEST, random.Random(1))
     first = tree.add(tree.root, 1, 0.5, "draft")
     assert branches_to(tree, [first])[1] == [Run(0, (1,))]
@@ -158,13 +160,13 @@ def test_a_branch_is_anchored_where_it_leaves_the_drafts_own():
     guess = tree.add(own, 2, 0.2, "guess")
     below = tree.add(guess, 3, 0.1, "draft")
     hint = tree.add(tree.root, 4, 0.1, "hint")
-    assert (own.anchor, own.turn) == (LENGTH, 0)
+    assert (own.anchor, own.branch) == (LENGTH, 0)
     assert (guess.anchor, below.anchor, hint.anchor) == (LENGTH + 2, LENGTH + 2, LENGTH + 1)
-    assert (guess.turn, below.turn, hint.turn) == (1, 1, 2)
+    assert (guess.branch, below.branch, hint.branch) == (1, 1, 2)
     assert tree.add(tree.root, 1, 0.0, "hint") is own
     assert own.likelihood == 0.7
     tree.commit((1, 2), 99)
-    assert (below.anchor, below.turn) == (LENGTH + 2, 0)
+    assert (below.anchor, below.branch) == (LENGTH + 2, 0)
 
 
 def test_the_main_path_follows_the_first_choices():
@@ -178,7 +180,7 @@ def test_the_main_path_follows_the_first_choices():
     assert own.best_child is None
 
 
-def test_a_claim_raises_what_agrees_and_lowers_what_does_not():
+def test_a_hints_claim_raises_its_branch_and_lowers_the_others():
     tree = DraftTree(LENGTH, DIGEST, random.Random(1))
     own = tree.add(tree.root, 1, 0.7, "draft")
     below = tree.add(own, 1, 0.7, "draft")
@@ -220,13 +222,13 @@ def test_the_likely_nodes_are_those_of_all_in_the_same_order(steps, claims):
 
 @steady
 @given(growth, st.sets(st.integers(0, 25)))
-def test_nodes_are_joined_by_all_that_lies_between_them_and_the_root(steps, chosen):
+def test_nodes_with_ancestors_include_all_nodes_up_to_the_root(steps, chosen):
     tree, nodes = grown(steps)
     some = [nodes[index] for index in chosen if index < len(nodes)]
-    assert tree.joined(some) == {step for node in some for step in tree.path(node)}
+    assert tree.with_ancestors(some) == {step for node in some for step in tree.path(node)}
 
 
-def test_claims_that_contradict_one_another_share_what_is_certain():
+def test_contradicting_claims_are_normalised_together():
     tree = DraftTree(LENGTH, DIGEST, random.Random(1))
     own = tree.add(tree.root, 1, 1.0, "draft")
     rivals = [tree.add(tree.root, token, 0.0, "hint") for token in (2, 3, 4)]

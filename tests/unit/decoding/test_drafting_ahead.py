@@ -45,8 +45,8 @@ def elapsed_s(agreement: float, apart: bool, cloud_draft_token_s: float = 0.006)
     target, _ = toy_pair(3, 0.0, eos_bias=-9.0)
     there = world(cloud_draft_token_s)
     there = replace(there, compute=replace(there.compute, cloud_draft_apart=apart))
-    config, beside = DecodingConfig(silence_s=1e3), cloud_draft(3, agreement, -9.0)
-    decoder = VirtualDecoder(target, None, config, there, cloud_draft=beside)
+    config, cloud_model = DecodingConfig(silence_s=1e3), cloud_draft(3, agreement, -9.0)
+    decoder = VirtualDecoder(target, None, config, there, cloud_draft=cloud_model)
     seconds = 0.0
     for number in range(6):
         asked = request(f"text {number}", deadline_s=1e5)
@@ -62,7 +62,7 @@ def test_a_second_device_pays():
 
 
 @pytest.mark.lengthy
-def test_a_useless_draft_costs_next_to_nothing_there():
+def test_a_useless_draft_on_a_second_device_costs_almost_nothing():
     assert elapsed_s(0.0, apart=True) < 1.03 * elapsed_s(0.0, apart=False)
 
 
@@ -110,7 +110,7 @@ class Broken(ToyModel):
         raise ModelError("no room")
 
 
-def test_a_draft_that_fails_there_ends_no_text():
+def test_a_draft_that_fails_on_a_second_device_ends_no_text():
     target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
     service = VerifierService(target, draft=Broken(ToySettings(seed=1)), draft_apart=True)
     config = DecodingConfig(drafters=("suffix",))
@@ -134,7 +134,7 @@ def test_a_sequence_that_has_as_much_of_a_text_copies_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("shares_prompts", [True, False])
-def test_many_places_are_drafted_as_one_after_the_other(shares_prompts: bool):
+def test_drafts_at_many_positions_equal_drafts_one_by_one(shares_prompts: bool):
     toy = ToyModel(ToySettings(seed=4))
     toy.shares_prompts = shares_prompts
     jobs = [
@@ -146,8 +146,8 @@ def test_many_places_are_drafted_as_one_after_the_other(shares_prompts: bool):
     ]
     worker = CloudDraftWorker(toy)
     for batch in jobs:
-        alone = [CloudDraftWorker(ToyModel(ToySettings(seed=4))).run([one])[0] for one in batch]
-        assert [one.tokens for one in worker.run(batch)] == [one.tokens for one in alone]
+        alone = [CloudDraftWorker(ToyModel(ToySettings(seed=4))).run([job])[0] for job in batch]
+        assert [choices.tokens for choices in worker.run(batch)] == [choices.tokens for choices in alone]
 
 
 class Held:
@@ -170,10 +170,10 @@ class Held:
 
 
 class Owner:
-    """Returns each batch of jobs once, and records the finished ones in `heard`."""
+    """Returns each batch of jobs once, and records the finished ones in `finished`."""
 
     def __init__(self, *batches: Sequence[CloudDraft]) -> None:
-        self.batches, self.heard, self.worker = list(batches), [], Held()
+        self.batches, self.finished, self.worker = list(batches), [], Held()
         self.lock = threading.RLock()
         self.ahead = DraftAhead(self.worker, self.lock, self.next_jobs, self.finish, lambda: 0.0)
 
@@ -181,7 +181,7 @@ class Owner:
         return list(self.batches.pop(0)) if self.batches else []
 
     def finish(self, jobs: Sequence[CloudDraft], results: Sequence[Choices], seconds: float) -> None:
-        self.heard.append(list(jobs))
+        self.finished.append(list(jobs))
 
     def while_it_runs(self, call: Callable[[], None]) -> threading.Thread:
         """Run `call` in another thread, once a batch has begun."""
@@ -195,38 +195,38 @@ class Owner:
             self.worker.let_go.release()
 
 
-def test_what_the_target_waits_for_comes_first():
+def test_drafts_that_the_target_waits_for_run_first():
     owner = Owner([job(1), job(2)])
-    owner.ahead.go_on()
+    owner.ahead.resume()
     waiting = owner.while_it_runs(lambda: owner.ahead.run_now([job(3)]))
-    assert owner.worker.begun.acquire(timeout=10.0), "the batch was given up for another"
+    assert owner.worker.begun.acquire(timeout=10.0), "the batch was aborted for another"
     owner.let_go(1)
     waiting.join(10.0)
-    assert owner.heard == [[job(3)]]
+    assert owner.finished == [[job(3)]]
 
 
-def test_what_runs_already_is_waited_for():
+def test_a_running_batch_with_the_same_jobs_is_waited_for():
     owner = Owner([job(1), job(2)])
-    owner.ahead.go_on()
+    owner.ahead.resume()
     fewer = job(2)._replace(num_choices=1)
     waiting = owner.while_it_runs(lambda: owner.ahead.run_now([fewer]))
     owner.let_go(2)
     waiting.join(10.0)
-    assert owner.heard[0] == [job(1), job(2)], "it was not given up"
+    assert owner.finished[0] == [job(1), job(2)], "it was not aborted"
 
 
-def test_it_goes_on_until_there_is_nothing_to_draft_and_then_again():
+def test_drafting_ahead_stops_without_jobs_and_can_resume():
     owner = Owner([job(1)], [job(2)])
     owner.let_go(3)
     owner.ahead.run_now([job(3)])
-    assert owner.heard == [[job(3)], [job(1)], [job(2)]]
+    assert owner.finished == [[job(3)], [job(1)], [job(2)]]
     owner.batches = [[job(4)]]
     owner.let_go(2)
     owner.ahead.run_now([job(5)])
-    assert owner.heard[3:] == [[job(5)], [job(4)]]
+    assert owner.finished[3:] == [[job(5)], [job(4)]]
 
 
-def test_an_error_is_told_and_the_next_batch_is_drafted_all_the_same():
+def test_an_error_is_raised_and_the_next_batch_still_runs():
     owner = Owner()
     owner.next_jobs = lambda: 1 / 0
     failing = DraftAhead(owner.worker, owner.lock, lambda: owner.next_jobs(), owner.finish, lambda: 0.0)
@@ -236,12 +236,12 @@ def test_an_error_is_told_and_the_next_batch_is_drafted_all_the_same():
     owner.next_jobs = list
     owner.let_go(1)
     failing.run_now([job(2)])
-    assert owner.heard == [[job(1)], [job(2)]]
+    assert owner.finished == [[job(1)], [job(2)]]
 
 
 def test_caches_of_sessions_that_are_gone_are_freed_once_nothing_runs():
     owner = Owner([job(1)])
-    owner.ahead.go_on()
+    owner.ahead.resume()
     assert owner.worker.begun.acquire(timeout=10.0)
     owner.ahead.keep_only([KEY])
     assert owner.worker.kept == []
@@ -250,14 +250,14 @@ def test_caches_of_sessions_that_are_gone_are_freed_once_nothing_runs():
     assert owner.worker.kept == [frozenset([KEY])]
 
 
-def test_as_many_places_are_drafted_at_once_as_gain_by_it():
+def test_the_number_of_positions_in_a_batch_is_the_one_that_gains_most():
     cloud = CloudDrafting()
-    for places in (1, 1, 4):
-        cloud.on_drafted(0.01 * (1.0 + 0.1 * (places - 1)), 0.1, places)
-    assert cloud.num_places([]) == 0
-    assert cloud.num_places([0.9]) == 1
-    assert cloud.num_places([0.9, 0.5, 0.2, 0.01]) == 3
-    assert cloud.num_places([0.9, 0.01, 0.01, 0.01]) == 1
+    for num_positions in (1, 1, 4):
+        cloud.on_drafted(0.01 * (1.0 + 0.1 * (num_positions - 1)), 0.1, num_positions)
+    assert cloud.num_positions([]) == 0
+    assert cloud.num_positions([0.9]) == 1
+    assert cloud.num_positions([0.9, 0.5, 0.2, 0.01]) == 3
+    assert cloud.num_positions([0.9, 0.01, 0.01, 0.01]) == 1
 
 
 def test_the_next_draft_is_as_long_as_its_rows_and_the_time_allow():

@@ -74,7 +74,7 @@ class LosesTheFirst(LocalLink):
 
 @pytest.mark.parametrize("comes_late", [False, True])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_text_ends_by_the_targets_end_tokens_though_its_word_on_them_is_lost(
+def test_a_text_ends_by_the_targets_end_tokens_though_the_frame_with_them_is_lost(
     strategy: str, comes_late: bool
 ) -> None:
     config = DecodingConfig(strategy, silence_s=0.02)
@@ -88,10 +88,10 @@ def test_a_text_ends_by_the_targets_end_tokens_though_its_word_on_them_is_lost(
 def test_a_text_that_went_on_alone_past_the_targets_end_token_is_complete_once_that_is_known() -> None:
     machine = edge(link_loss="draft_only")
     prefill(machine)
-    machine.go_alone(1.0)
+    machine.continue_alone(1.0)
     grow(machine, (4,))
     grow(machine, (7,))
     assert machine.tokens == (4, 7) and not machine.done
-    machine.ask_again(2.0)
+    machine.retry(2.0)
     machine.receive(Opened(5, 1, 2, extend_digest(ROOT, (4, 7)), 100, (3, 7)), 3.0)
     assert machine.done

@@ -9,7 +9,7 @@ from outrider.core.frames import Peer
 from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.jobs import ExitHint, SessionKey, Verify
 from outrider.decoding.policy.exit_calibration import observed_after
-from outrider.decoding.policy.exit_predictions import AbortedVerification, ExitPredictions, learn_from_one
+from outrider.decoding.policy.exit_predictions import AbortedVerification, ExitPredictions, learn_from_abort
 from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.tuning import AdaptiveTuning
@@ -18,110 +18,126 @@ DRAFT = (1, 2, 3)
 READY = (7, 8)
 
 
-def word(*choices: int, exit: int = 0) -> ExitHint:
+def exit_hint(*choices: int, exit: int = 0) -> ExitHint:
     return ExitHint(exit, 0, choices[0], 0.9, choices, (0.9,) * len(choices))
 
 
-def aborted(pace: SessionEstimates) -> ExitPredictions:
-    """Return predictions after an abort: an exit said 1, 9 of DRAFT, and a branch after 1, 9 was ready."""
-    predicted = ExitPredictions(pace)
-    predicted.begin(0.0)
-    said = predicted.observe(word(1, 9, 3, 4))
-    predicted.look(DRAFT, predicted.outcomes(said, DRAFT), lambda tokens: READY * (tokens == (1, 9)), 0.1)
-    assert predicted.is_better and predicted.tokens == ()
-    predicted.on_aborted(DRAFT)
-    return predicted
+def aborted(estimates: SessionEstimates) -> ExitPredictions:
+    """Return predictions after an abort: an exit predicted 1, 9 for DRAFT, and 1, 9 had a branch."""
+    predictions = ExitPredictions(estimates)
+    predictions.restart.begin(0.0)
+    observation = predictions.observe(exit_hint(1, 9, 3, 4))
+    predictions.restart.consider(
+        DRAFT, predictions.outcomes(observation, DRAFT), lambda tokens: READY * (tokens == (1, 9)), 0.1
+    )
+    assert predictions.restart.should_abort and predictions.restart.tokens == ()
+    predictions.on_aborted(DRAFT)
+    return predictions
 
 
 def judged(
-    predicted: ExitPredictions,
-    pace: SessionEstimates,
+    predictions: ExitPredictions,
+    estimates: SessionEstimates,
     draft: tuple[int, ...],
     new: tuple[int, ...],
     compute_s: float = 0.1,
 ) -> None:
     """End the verification of a draft with these tokens, as the adaptive policy does."""
     job = Verify(SessionKey(Peer("", b""), 1), 1, (4,), draft, (), GREEDY, Sampling(), True, True)
-    known = len(predicted.tokens)
-    predicted.learn_from_aborted(new)
+    known = len(predictions.restart.tokens)
+    predictions.learn_from_aborted(new)
     outcome = VerificationOutcome(job, new, len(new), len(new) - 1, 0, compute_s, True, None, None, 1.0)
-    pace.on_verdict(outcome, known)
-    predicted.on_judged(draft, new)
+    estimates.on_verdict(outcome, known)
+    predictions.on_judged(draft, new)
 
 
-def test_an_outcome_that_is_hardly_trusted_is_none():
-    predicted = ExitPredictions(SessionEstimates(AdaptiveTuning(min_outcome_prob=0.47)))
-    said = predicted.observe(word(9, 8))
-    assert [tokens for tokens, _ in predicted.outcomes(said, (1,))] == [(1, 8)], "the draft is trusted more"
+def test_outcomes_below_the_least_probability_are_omitted():
+    predictions = ExitPredictions(SessionEstimates(AdaptiveTuning(min_outcome_prob=0.47)))
+    observation = predictions.observe(exit_hint(9, 8))
+    assert [tokens for tokens, _ in predictions.outcomes(observation, (1,))] == [(1, 8)], (
+        "the draft is likelier"
+    )
 
 
-def test_what_was_left_names_what_the_next_verification_begins_with():
-    predicted = aborted(SessionEstimates(EAGER))
-    assert predicted.tokens == (1, 9)
-    predicted.forget()
-    assert predicted.tokens == ()
+def test_after_an_abort_the_next_verification_begins_with_the_predicted_tokens():
+    predictions = aborted(SessionEstimates(EAGER))
+    assert predictions.restart.tokens == (1, 9)
+    predictions.forget()
+    assert predictions.restart.tokens == ()
 
 
-def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
+def test_exits_of_an_aborted_verification_are_judged_by_the_next_verdict():
     right, wrong = SessionEstimates(EAGER), SessionEstimates(EAGER)
-    for pace, new in ((right, (1, 9, 7, 8, 5)), (wrong, (1, 2, 6))):
-        predicted = aborted(pace)
-        judged(predicted, pace, (1, 9, *READY), new)
-        assert predicted.tokens == (), "the text is another"
-    heard = observed_after(word(1, 9), None)
-    chances = [dict(pace.calibrator.outcomes(heard, (1, 2)))[(1, 9)] for pace in (right, wrong)]
+    for estimates, new in ((right, (1, 9, 7, 8, 5)), (wrong, (1, 2, 6))):
+        predictions = aborted(estimates)
+        judged(predictions, estimates, (1, 9, *READY), new)
+        assert predictions.restart.tokens == (), "the text is another"
+    observation = observed_after(exit_hint(1, 9), None)
+    chances = [
+        dict(estimates.calibrator.outcomes(observation, (1, 2)))[(1, 9)] for estimates in (right, wrong)
+    ]
     assert chances[0] > chances[1]
 
 
-def test_of_what_had_been_predicted_nothing_is_learnt_of_drafts(monkeypatch):
+def test_tokens_predicted_by_exits_do_not_count_as_draft_tokens(monkeypatch):
     """The first two tokens are the exits' own; one token of the branch after them was accepted."""
     learnt = []
     monkeypatch.setattr(
-        SessionEstimates, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
+        SessionEstimates,
+        "on_draft_judged",
+        lambda estimates, accepted, rejected: learnt.append((accepted, rejected)),
     )
-    pace = SessionEstimates(EAGER)
-    predicted = aborted(pace)
-    judged(predicted, pace, (1, 9, *READY), (1, 9, 7, 5))
-    assert learnt == [(1, True), (1, True)], "of the draft that was left, and of the branch"
+    estimates = SessionEstimates(EAGER)
+    predictions = aborted(estimates)
+    judged(predictions, estimates, (1, 9, *READY), (1, 9, 7, 5))
+    assert learnt == [(1, True), (1, True)], "the aborted draft, then the branch"
 
 
-def test_a_judgement_of_rows_that_were_known_is_no_trial_of_a_draft(monkeypatch):
+def test_a_verdict_without_a_forward_teaches_nothing_about_drafts(monkeypatch):
     learnt = []
     monkeypatch.setattr(
-        SessionEstimates, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
+        SessionEstimates,
+        "on_draft_judged",
+        lambda estimates, accepted, rejected: learnt.append((accepted, rejected)),
     )
-    pace = SessionEstimates()
-    judged(ExitPredictions(pace), pace, (), (5,), compute_s=0.0)
+    estimates = SessionEstimates()
+    judged(ExitPredictions(estimates), estimates, (), (5,), compute_s=0.0)
     assert learnt == []
 
 
-def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
-    predicted = aborted(SessionEstimates(EAGER))
-    assert [predicted.num_exit_tokens(stood, 4) for stood in range(4)] == [1, 1, 0, 0]
-    assert [predicted.num_exit_tokens(stood, 2) for stood in range(3)] == [1, 1, 1], (
-        "no draft lay ready after it"
+def test_the_number_of_exit_tokens_in_a_verified_draft():
+    predictions = aborted(SessionEstimates(EAGER))
+    assert [predictions.num_exit_tokens(accepted, 4) for accepted in range(4)] == [1, 1, 0, 0]
+    assert [predictions.num_exit_tokens(accepted, 2) for accepted in range(3)] == [1, 1, 1], (
+        "no draft was ready after it"
     )
-    predicted.begin(1.0)
+    predictions.restart.begin(1.0)
     draft = (1, 9, *READY)
-    said = predicted.observe(word(1, 9, 7, 6, 5))
-    predicted.look(draft, predicted.outcomes(said, draft), lambda tokens: (2,) * (tokens[-1] == 6), 1.1)
-    predicted.on_aborted(draft)
-    assert predicted.tokens == (1, 9, 7, 6)
-    assert [predicted.num_exit_tokens(stood, 5) for stood in range(5)] == [2, 2, 1, 1, 0]
-    assert [predicted.num_exit_tokens(0, judged) for judged in range(5)] == [0, 0, 1, 1, 2], "cut within them"
-    assert [predicted.num_exit_tokens(stood, 4) for stood in range(5)] == [2, 2, 1, 1, 1]
-    predicted.forget()
-    assert predicted.num_exit_tokens(0, 5) == 0
+    observation = predictions.observe(exit_hint(1, 9, 7, 6, 5))
+    predictions.restart.consider(
+        draft, predictions.outcomes(observation, draft), lambda tokens: (2,) * (tokens[-1] == 6), 1.1
+    )
+    predictions.on_aborted(draft)
+    assert predictions.restart.tokens == (1, 9, 7, 6)
+    assert [predictions.num_exit_tokens(accepted, 5) for accepted in range(5)] == [2, 2, 1, 1, 0]
+    assert [predictions.num_exit_tokens(0, judged) for judged in range(5)] == [0, 0, 1, 1, 2], (
+        "cut within them"
+    )
+    assert [predictions.num_exit_tokens(accepted, 4) for accepted in range(5)] == [2, 2, 1, 1, 1]
+    predictions.forget()
+    assert predictions.num_exit_tokens(0, 5) == 0
 
 
 @pytest.mark.parametrize(
     ("new", "expected"),
     [((1, 2, 3, 4), (3, False)), ((1, 2, 6), (2, True)), ((1, 2), (2, False)), ((5,), (0, True))],
 )
-def test_what_came_tells_how_far_a_draft_would_have_stood(monkeypatch, new, expected):
+def test_a_later_verdict_shows_how_much_of_an_aborted_draft_was_right(monkeypatch, new, expected):
     learnt = []
     monkeypatch.setattr(
-        SessionEstimates, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
+        SessionEstimates,
+        "on_draft_judged",
+        lambda estimates, accepted, rejected: learnt.append((accepted, rejected)),
     )
-    learn_from_one(SessionEstimates(), AbortedVerification(DRAFT, 0, []), new)
+    learn_from_abort(SessionEstimates(), AbortedVerification(DRAFT, 0, []), new)
     assert learnt == [expected]

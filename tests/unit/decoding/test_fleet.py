@@ -17,7 +17,7 @@ from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array, Chunk, ExitReader, Pause, Reading
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.cloud import scheduler
-from outrider.decoding.cloud.batch_selection import Candidate, worth_joining
+from outrider.decoding.cloud.batch_selection import Candidate, select_batch
 from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.execution.workers import OnHint
@@ -92,14 +92,14 @@ def run_for(robots: int, until_s: float = 3.0, flooding: bool = False) -> list[f
 
 @pytest.mark.lengthy
 def test_many_robots_do_more_than_one_and_share_alike() -> None:
-    [one], eight = run_for(1), run_for(8)
-    assert sum(eight) > 4 * one
+    [alone], eight = run_for(1), run_for(8)
+    assert sum(eight) > 4 * alone
     assert max(eight) < 1.1 * min(eight)
 
 
 def test_a_robot_with_endless_chunks_does_not_slow_the_others() -> None:
-    calm, beside = run_for(8)[:7], run_for(8, flooding=True)[:7]
-    assert sum(beside) > 0.9 * sum(calm)
+    quiet, flooded = run_for(8)[:7], run_for(8, flooding=True)[:7]
+    assert sum(flooded) > 0.9 * sum(quiet)
 
 
 def kneed_s(jobs: list[CloudJob]) -> float:
@@ -129,17 +129,17 @@ def run_loaded(
 
 
 @pytest.mark.lengthy
-def test_a_loaded_verifier_writes_more_where_short_drafts_wait() -> None:
+def test_under_load_throughput_rises_if_short_drafts_wait() -> None:
     ours, plain = run_loaded("outrider", until_s=6.0), run_loaded("sd", until_s=6.0)
     assert sum(ours) > 1.1 * sum(plain)
-    assert max(ours) < 1.25 * min(ours), "nobody is left behind"
+    assert max(ours) < 1.25 * min(ours), "all robots write at nearly the same speed"
     assert sum(ours) > 1.1 * sum(run_loaded("outrider", until_s=6.0, tuning=TAKES_ALL))
 
 
 @pytest.mark.lengthy
 def test_whole_drafts_come_in_two_batches_where_one_would_take_longer() -> None:
     ours = run_loaded("sd", 24, 8.0)
-    assert max(ours) < 1.25 * min(ours), "nobody is left behind"
+    assert max(ours) < 1.25 * min(ours), "all robots write at nearly the same speed"
     assert sum(ours) > 1.1 * sum(run_loaded("sd", 24, 8.0, TAKES_ALL))
 
 
@@ -147,19 +147,19 @@ def test_whole_drafts_come_in_two_batches_where_one_would_take_longer() -> None:
     ("strategy", "most", "waits"),
     [("sd", 1, True), ("sd", 0, False), ("outrider", 2, True), ("ar", 4, False)],
 )
-def test_who_is_ready_is_left_out_of_so_many_batches_and_a_lone_target_of_none(
+def test_a_ready_session_is_left_out_of_a_bounded_number_of_batches(
     strategy: str, most: int, waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Candidate] = []
 
     def noted(candidates: Sequence[Candidate], *others: Any) -> tuple[set[int], float]:
         seen.extend(candidates)
-        return worth_joining(candidates, *others)
+        return select_batch(candidates, *others)
 
-    monkeypatch.setattr(scheduler, "worth_joining", noted)
+    monkeypatch.setattr(scheduler, "select_batch", noted)
     run_loaded(strategy, 16, 1.0, most_left_out=most)
-    assert max(one.left_out for one in seen) == (most if waits else 0)
-    assert any(one.can_wait for one in seen) == waits
+    assert max(candidate.left_out for candidate in seen) == (most if waits else 0)
+    assert any(candidate.can_wait for candidate in seen) == waits
 
 
 class SlowExits(ToyModel):
@@ -183,7 +183,7 @@ class SlowExits(ToyModel):
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("modelled", [True, False])
-def test_a_verification_given_up_takes_the_time_to_its_exit(
+def test_an_aborted_verification_takes_the_time_until_its_exit(
     modelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, draft = SlowExits(toy_pair(3, 0.7, -9.0)[0].settings), toy_pair(3, 0.7, -9.0)[1]
@@ -206,14 +206,14 @@ def test_a_verification_given_up_takes_the_time_to_its_exit(
 @pytest.mark.lengthy
 @pytest.mark.parametrize("robots", [1, 3])
 @pytest.mark.parametrize("modelled", [True, False])
-def test_what_comes_while_one_chunk_is_verified_is_taken_in_at_an_exit(
+def test_frames_that_arrive_during_a_single_verification_are_received_at_an_exit(
     robots: int, modelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in the real verifier. In a batch of several robots, frames are received only between batches."""
     target, draft = SlowExits(toy_pair(3, 0.7, -9.0)[0].settings), toy_pair(3, 0.7, -9.0)[1]
     monkeypatch.setattr(time, "thread_time", lambda: target.spent_s)
     fleet = Fleet(target, replace(world(), batch_s=(lambda jobs: 0.4) if modelled else None))
-    service, running, taken = fleet.cloud._service, [], []
+    service, running, aborted_after = fleet.cloud._service, [], []
 
     def run(jobs: Sequence[CloudJob], on_hint: OnHint, plain: Any = service.run) -> list[CloudResult]:
         running.append((fleet.agenda.now_s, len(jobs)))
@@ -224,7 +224,7 @@ def test_what_comes_while_one_chunk_is_verified_is_taken_in_at_an_exit(
     def receive(peer: Peer, frame: EdgeFrame, plain: Any = service.receive) -> list[Reply]:
         if running:
             began_s, num_jobs = running[-1]
-            taken.append((num_jobs, service._clock() - began_s))
+            aborted_after.append((num_jobs, service._clock() - began_s))
         return plain(peer, frame)
 
     monkeypatch.setattr(service, "run", run)
@@ -233,13 +233,15 @@ def test_what_comes_while_one_chunk_is_verified_is_taken_in_at_an_exit(
     fleet.run()
     for robot, record in enumerate(records):
         assert record.texts == [own_text(target, DecodeRequest(prompt, 40)) for prompt in prompts(robot, 12)]
-    assert len(taken) >= 3 and {num_jobs for num_jobs, _ in taken} == {1}
-    assert all(min(abs(after_s - exit_s) for exit_s in (0.1, 0.2, 0.3)) < 1e-9 for _, after_s in taken)
+    assert len(aborted_after) >= 3 and {num_jobs for num_jobs, _ in aborted_after} == {1}
+    assert all(
+        min(abs(after_s - exit_s) for exit_s in (0.1, 0.2, 0.3)) < 1e-9 for _, after_s in aborted_after
+    )
 
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_a_draft_beside_the_target_changes_no_text_and_writes_more(temperature: float) -> None:
+def test_a_cloud_draft_changes_no_text_and_raises_throughput(temperature: float) -> None:
     target, draft = toy_pair(3, 0.8, eos_bias=-9.0)
     config = DecodingConfig(temperature=temperature)
 
@@ -260,7 +262,7 @@ def test_a_draft_beside_the_target_changes_no_text_and_writes_more(temperature: 
     assert ends[0] < 0.8 * ends[1]
 
 
-def test_more_robots_than_places_take_turns() -> None:
+def test_more_robots_than_sessions_take_turns() -> None:
     target, draft = toy_pair(3, 0.8)
     fleet = Fleet(target, world(max_sessions=2, rest_s=0.05))
     config = DecodingConfig(strategy="sd", silence_s=0.3)

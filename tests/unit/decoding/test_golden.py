@@ -42,19 +42,21 @@ def test_sessions_send_the_frames_recorded() -> None:
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_recorded_frames_are_read_and_written_again_byte_for_byte(name: str) -> None:
-    for one in FRAMES[name]:
-        assert type(one.decoded()).__name__ == one.kind
-        assert encode(one.decoded()) == one.data
+    for recorded in FRAMES[name]:
+        assert type(recorded.decoded()).__name__ == recorded.kind
+        assert encode(recorded.decoded()) == recorded.data
 
 
 def kinds_under(kind: type) -> set[type]:
     """Return the frame classes below a class that have no subclass of their own."""
     below = kind.__subclasses__()
-    return set().union(*(kinds_under(one) for one in below)) if below else {kind}
+    return set().union(*(kinds_under(subclass) for subclass in below)) if below else {kind}
 
 
 def test_every_kind_of_frame_is_recorded() -> None:
-    assert {one.kind for one in FRAMES[frames.BY_HAND]} == {kind.__name__ for kind in kinds_under(Addressed)}
+    assert {recorded.kind for recorded in FRAMES[frames.BY_HAND]} == {
+        kind.__name__ for kind in kinds_under(Addressed)
+    }
 
 
 def test_every_kind_of_frame_is_sent_by_one_of_the_sides() -> None:

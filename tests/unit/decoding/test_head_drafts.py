@@ -122,7 +122,7 @@ def tokens_of(results: list[Choices | Exception]) -> list[int]:
     return [one.tokens[0] for one in results]
 
 
-def test_drafts_go_on_from_what_was_accepted_and_what_came_after_it():
+def test_drafts_continue_from_the_verdicts_last_token():
     target, head = toy_with_head(1, 1.0, -9.0)
     own = own_text(target, request(PROMPT.text, 20))
     worker = TargetWorker(target, keeps_anchors=True)
@@ -130,15 +130,15 @@ def test_drafts_go_on_from_what_was_accepted_and_what_came_after_it():
     wrong = (own[0], own[1], (own[2] + 1) % 31 + 1, 7)
     text = verify(worker, KEY, PROMPT, (), wrong)
     assert text == own[:3]
-    for place in range(3, 9):
-        assert tokens_of(drafter.run([asked_after(own[:place])])) == [own[place]]
+    for end in range(3, 9):
+        assert tokens_of(drafter.run([asked_after(own[:end])])) == [own[end]]
     assert head.steps == [1] * 6  # one step a token: earlier drafts are kept
     text = verify(worker, KEY, PROMPT, text, own[3:5])
     assert text == own[:6]
     assert tokens_of(drafter.run([asked_after(text)])) == [own[6]]
 
 
-def test_places_of_several_texts_are_drafted_in_steps_together():
+def test_positions_of_several_texts_are_drafted_in_common_steps():
     target, head = toy_with_head(1, 0.5, -9.0)
     prompts = {KEY: PROMPT, SessionKey(BOB, 5): Prompt("another", PROMPT.jpeg)}
     worker = TargetWorker(target, keeps_anchors=True)
@@ -150,7 +150,7 @@ def test_places_of_several_texts_are_drafted_in_steps_together():
     assert tokens_of(together) == [tokens_of(alone.run([job]))[0] for job in jobs]
 
 
-def test_a_texts_first_token_is_what_its_prompt_is_followed_by():
+def test_the_first_token_is_drafted_from_the_prompts_last_row():
     target, head = toy_with_head(1, 1.0, -9.0)
     worker = TargetWorker(target, keeps_anchors=True)
     [before] = HeadDraftWorker(worker, head).run([asked_after(())])
@@ -169,7 +169,7 @@ def test_a_text_that_is_resumed_is_drafted_from_its_end():
     assert tokens_of(HeadDraftWorker(worker, head).run([asked_after(own[:90])])) == [own[90]]
 
 
-def test_a_head_that_fails_at_one_place_fails_alone(monkeypatch):
+def test_a_head_that_fails_for_one_job_fails_no_other(monkeypatch):
     target, head = toy_with_head(1, 1.0, -9.0)
     worker = judged(target, KEY, PROMPT, ())
     [own] = own_text(target, request(PROMPT.text, 1))
@@ -185,7 +185,7 @@ def test_a_head_that_fails_at_one_place_fails_alone(monkeypatch):
     assert isinstance(right, Choices) and isinstance(wrong, OutOfMemoryError)
 
 
-def test_another_text_of_the_session_does_not_go_on_from_the_last_ones_state():
+def test_a_new_text_does_not_continue_from_the_last_texts_state():
     target, head = toy_with_head(1, 1.0, -9.0)
     worker = judged(target, KEY, PROMPT, ())
     own = own_text(target, request(PROMPT.text, 20))
@@ -198,7 +198,7 @@ def test_another_text_of_the_session_does_not_go_on_from_the_last_ones_state():
     assert isinstance(behind, ModelError)
 
 
-def test_what_is_kept_of_a_verdict_is_one_row_and_goes_with_its_session():
+def test_one_row_per_session_is_kept_and_freed_with_it():
     target, head = toy_with_head(1, 1.0, -9.0)
     service = VerifierService(target, head=head)
     both_opened(service)

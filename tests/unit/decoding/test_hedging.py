@@ -17,19 +17,12 @@ from support.toys import own_text, request, toy_pair
 from outrider.core.errors import BusyError, ConfigError
 from outrider.core.frames import (
     CloudFrame,
-    Draft,
     EdgeFrame,
     Open,
-    Opened,
-    Ping,
     Pong,
     Refused,
-    Rules,
-    StandBy,
-    Verdict,
 )
 from outrider.core.link_profile import LinkProfile, Outage
-from outrider.core.pairs import checksum_text
 from outrider.core.ports import FrameLink
 from outrider.core.values import Decoded, LinkState
 from outrider.decoding.config import STRATEGIES, DecodingConfig
@@ -37,8 +30,7 @@ from outrider.decoding.drivers.hedged_link import HedgedLink
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.edge.hedging import AT_FIRST_S, AT_LEAST_S, ENOUGH, Directed, Hedge, Patience
-from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
+from outrider.decoding.edge.hedging import INITIAL_WAIT_S, Patience
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.timeline import TimelineEvent
@@ -52,8 +44,10 @@ QUIET = VirtualWorld(
     LinkProfile(0.005),
     LinkProfile(0.005),
 )
+
 DEAF = replace(QUIET, downlink=LinkProfile(loss=1.0))
 """Nothing arrives from this verifier, and the link does not report it."""
+
 TARGET, DRAFT = toy_pair(3, 0.7, eos_bias=-9.0)
 
 
@@ -78,24 +72,26 @@ def test_any_two_schedules_give_the_targets_own_text(world, second, config, seed
     decoder = VirtualDecoder(target, draft, config, world, second=second)
     for name in ("first", "second", "first"):
         asked = request(name, 30, deadline_s=1e5)
-        told: list[int] = []
-        decoded = decoder.decode(asked, lambda verified, told=told: told.extend(verified.token_ids))
+        reported: list[int] = []
+        decoded = decoder.decode(
+            asked, lambda verified, reported=reported: reported.extend(verified.token_ids)
+        )
         assert decoded.token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
-        assert tuple(told) == decoded.token_ids and decoded.unverified_tokens == 0
+        assert tuple(reported) == decoded.token_ids and decoded.unverified_tokens == 0
 
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_one_dead_verifier_costs_a_moment_and_no_token(strategy: str) -> None:
+def test_one_dead_verifier_costs_little_time_and_no_token(strategy: str) -> None:
     dead = replace(QUIET, outages=(Outage(0.0, math.inf),))
     for worlds_ in ((dead, QUIET), (QUIET, dead), (DEAF, QUIET), (QUIET, DEAF)):
         decoded, _ = write(*worlds_, strategy)
         assert decoded[-1].token_ids == own_text(TARGET, request(max_new_tokens=40))
         alone, _ = write(QUIET, None, strategy)
-        assert max(waits(decoded)) < max(waits(alone)) + 2 * AT_FIRST_S
+        assert max(waits(decoded)) < max(waits(alone)) + 2 * INITIAL_WAIT_S
 
 
-def test_a_verifier_that_stands_by_reads_the_prompt_and_runs_nothing_else() -> None:
+def test_a_standby_verifier_runs_only_the_prompt() -> None:
     _, alone = write(QUIET, None)
     _, both = write(QUIET, QUIET)
     assert both["prefill_cloud"] == pytest.approx(2 * alone["prefill_cloud"])
@@ -103,7 +99,7 @@ def test_a_verifier_that_stands_by_reads_the_prompt_and_runs_nothing_else() -> N
 
 
 @pytest.mark.lengthy
-def test_a_kill_of_the_leader_is_not_seen_in_the_text() -> None:
+def test_killing_the_leader_changes_no_token() -> None:
     kills = tuple(Outage(at_s, at_s + 0.5, verifier_restarts=True) for at_s in (0.1, 1.3, 2.9))
     decoded, _ = write(replace(QUIET, outages=kills), QUIET, texts=20)
     alone, _ = write(QUIET, None, texts=20)
@@ -128,7 +124,7 @@ IN_TEXT_S, PROMPT_S, BETWEEN_S, BACK_S = 0.8, 0.54, 0.53, 0.3
         ((PROMPT_S,), (PROMPT_S + 1.5 * BACK_S,)),
     ],
 )
-def test_a_verifier_that_is_gone_is_left_at_once_however_patient_the_robot_is(
+def test_a_lost_verifier_is_replaced_at_once_whatever_the_patience(
     first: tuple[float, ...], second: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Patience, "seconds", lambda *_: 1e3)
@@ -145,7 +141,7 @@ def killed_at(*at_s: float) -> VirtualWorld:
 
 
 @pytest.mark.lengthy
-def test_bursts_cost_less_beside_a_quiet_link() -> None:
+def test_bursts_of_loss_cost_less_with_a_second_link() -> None:
     link = LinkProfile(0.005, burst_s=0.5, burst_every_s=2.0)
     bursty = replace(QUIET, uplink=link, downlink=link)
     one, _ = write(bursty, None, texts=80)
@@ -191,7 +187,7 @@ class Silent(LocalLink):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_live_decoder_goes_on_at_the_second_verifier(strategy: str) -> None:
+def test_a_live_decoder_continues_at_the_second_verifier(strategy: str) -> None:
     first = Silent(VerifierService(TARGET))
     hedged = HedgedLink([first, *local_links(TARGET)])
     decoder = LinkedDecoder(hedged, DRAFT, TARGET.tokenizer, DecodingConfig(strategy), 1, "both")
@@ -214,8 +210,8 @@ def test_the_end_of_a_connection_is_acted_on_at_once(monkeypatch: pytest.MonkeyP
         decoder = connect_decoder(first, DRAFT, config, second_endpoint=second)
         assert decoder.decode(request()).token_ids == own_text(TARGET, request())
         asked = request("second", deadline_s=5.0)
-        told = decoder.decode(asked, lambda _: ending.close())
-        assert told.token_ids == own_text(TARGET, asked) and told.unverified_tokens == 0
+        decoded = decoder.decode(asked, lambda _: ending.close())
+        assert decoded.token_ids == own_text(TARGET, asked) and decoded.unverified_tokens == 0
         decoder.close()
 
 
@@ -227,7 +223,7 @@ def test_verifiers_of_different_models_are_refused_by_name() -> None:
         decoder.decode(request())
 
 
-def test_a_full_verifier_is_left_out_and_two_full_ones_are_busy() -> None:
+def test_one_full_verifier_is_skipped_and_two_raise_busy() -> None:
     half = over_both(Refusing(TARGET.name), *local_links(TARGET))
     assert half.decode(request()).token_ids == own_text(TARGET, request())
     with pytest.raises(BusyError):
@@ -260,155 +256,9 @@ class Refusing:
         self._answers.clear()
 
 
-ASKED = request().prompt
-ROOT = prompt_digest(ASKED)
-RULES = Rules("wait", "greedy", 0.0, 1.0, 0, 7, True, "none")
-OPENING = Open(1, 1, ROOT, ASKED.text, ASKED.jpeg, (), 20, "toy-32", RULES)
-
-
-def after(*tokens: int) -> int:
-    return extend_digest(ROOT, tokens)
-
-
-def opened_hedge() -> tuple[Hedge, list[Directed]]:
-    """Return a hedge whose two verifiers have read the prompt of a text, and the frames sent for it."""
-    hedge = Hedge()
-    hedge.watch([True, True], [1, 1], 0.0)
-    asked = hedge.send(OPENING, 0.0)
-    for number in (0, 1):
-        hedge.receive(number, Pong(1, 1, "target", 100, 1, 8), 0.0)
-        hedge.receive(number, Opened(1, 1, 0, ROOT, 10, (2,)), 0.0)
-    return hedge, asked
-
-
-def test_the_leader_alone_is_asked_until_it_is_late() -> None:
-    hedge, asked = opened_hedge()
-    assert [type(frame) for number, frame in asked if number == 1][-2:] == [Open, StandBy]
-    assert {number for number, _ in hedge.send(Draft(1, 1, 0, None, b"\x01\x05"), 0.1)} == {0}
-    assert hedge.watch([True, True], [1, 1], 0.2) == []
-    late = hedge.watch([True, True], [1, 1], AT_FIRST_S)
-    assert {number for number, _ in late} == {1} and hedge.num_hedged == 1
-    assert all(isinstance(frame, Draft) and frame.digest is not None for _, frame in late)
-
-
-def test_the_first_answer_counts_and_the_other_stands_by() -> None:
-    hedge, _ = opened_hedge()
-    hedge.watch([True, True], [1, 1], AT_FIRST_S)
-    forward, send = hedge.receive(1, Verdict(1, 1, 0, ROOT, (5, 6), 0, 2, 0), 0.3)
-    assert isinstance(forward, Verdict) and send == [(0, StandBy(1, 1))]
-    forward, send = hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 3, 0), 0.31)
-    assert forward is None and send == []
-    forward, _ = hedge.receive(1, Verdict(1, 1, 2, after(5, 6), (7,), 0, 3, 0), 0.32)
-    assert isinstance(forward, Verdict) and forward.passes == 6, "the work of both"
-
-
-def test_one_that_is_unknown_or_down_is_never_asked() -> None:
-    hedge = Hedge()
-    hedge.watch([True, True], [1, 1], 0.0)
-    hedge.send(OPENING, 0.0)
-    hedge.receive(0, Pong(1, 1, "target", 100, 1, 8), 0.0)
-    assert hedge.watch([True, True], [1, 1], 9.0) == [], "nobody has said what the second serves"
-    hedge.receive(1, Pong(1, 1, "target", 100, 1, 8), 9.0)
-    assert hedge.watch([True, False], [1, 1], 9.1) == []
-    assert hedge.due_s() is None
-
-
-def test_one_that_refused_and_serves_the_text_after_all_leads() -> None:
-    hedge, _ = opened_hedge()
-    for number in (0, 1):
-        hedge.receive(number, Refused(1, 1, "busy", "full"), 0.1)
-    assert hedge.watch([True, True], [1, 1], 0.2) == []
-    assert hedge.send(Draft(1, 1, 0, ROOT, b"\x01\x05"), 0.2) == [], "nobody serves it"
-    opening = hedge.watch([True, True], [2, 1], 0.3)
-    assert (0, Open) in [(number, type(frame)) for number, frame in opening]
-    hedge.receive(0, Opened(1, 1, 0, ROOT, 10, (2,)), 0.4)
-    hedge.watch([True, True], [2, 1], 0.41)
-    assert {number for number, _ in hedge.send(Draft(1, 1, 0, ROOT, b"\x01\x06"), 0.5)} == {0}
-
-
-@pytest.mark.parametrize("word", [Verdict(1, 1, 0, ROOT, (5,), 0, 1, 0), Opened(1, 1, 0, ROOT, 10, (2,))])
-def test_a_refusal_that_comes_twice_leaves_out_nobody_who_answers(word: CloudFrame) -> None:
-    hedge, _ = opened_hedge()
-    for number in (0, 1):
-        hedge.receive(number, Refused(1, 1, "busy", "full"), 0.1)
-    hedge.receive(0, word, 0.2)
-    hedge.watch([True, True], [1, 1], 0.3)
-    assert {number for number, _ in hedge.send(Draft(1, 1, 0, ROOT, b"\x01\x06"), 0.4)} == {0}
-
-
-def test_a_verifier_that_is_back_is_given_the_text_so_far() -> None:
-    hedge, _ = opened_hedge()
-    hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 1, 0), 0.1)
-    hedge.watch([True, False], [1, 1], 0.12)
-    (_, opening), (_, waits_then), (_, asked) = hedge.watch([True, True], [1, 2], 0.15)
-    assert isinstance(asked, Ping)
-    assert isinstance(opening, Open) and opening.tokens == (5, 6) and opening.digest == after(5, 6)
-    assert waits_then == StandBy(1, 1)
-    assert opening.model == checksum_text(ROOT), "it may have been started again with another model"
-
-
-def test_verifiers_that_were_both_started_with_another_model_are_not_compared_with_what_was() -> None:
-    hedge, _ = opened_hedge()
-    back = hedge.watch([True, True], [2, 2], 0.1)
-    assert [number for number, frame in back if isinstance(frame, Ping)] == [0, 1]
-    for number in (0, 1):
-        assert isinstance(hedge.receive(number, Pong(1, 1, "newer", 100, 1, 8), 0.2).forward, Pong)
-    assert isinstance(hedge.receive(1, Pong(1, 1, "target", 100, 1, 8), 0.3).forward, Refused)
-
-
-@pytest.mark.parametrize(("live", "up"), [(0, [True, False]), (1, [False, True])])
-def test_a_verifier_that_is_gone_keeps_no_other_from_serving_another_model(live: int, up: list[bool]) -> None:
-    hedge, _ = opened_hedge()
-    hedge.watch(up, [1, 1], 0.1)
-    hedge.watch(up, [1 + one for one in up], 0.2)
-    assert any(isinstance(frame, Open) for number, frame in hedge.send(OPENING, 0.3) if number == live)
-    assert isinstance(hedge.receive(live, Pong(1, 1, "newer", 100, 1, 8), 0.4).forward, Pong)
-
-
-def test_a_text_whose_verifier_is_gone_ends_where_the_other_serves_another_model_now() -> None:
-    hedge, _ = opened_hedge()
-    hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 1, 0), 0.1)
-    hedge.watch([False, False], [1, 1], 0.2)
-    hedge.watch([False, True], [1, 2], 0.3)
-    refused = hedge.receive(1, Pong(1, 1, "newer", 100, 1, 8), 0.4).forward
-    assert isinstance(refused, Refused) and "'target' and 'newer'" in refused.message
-
-
-@pytest.mark.parametrize("pongs", [[], ["another"]], ids=["none", "of another model"])
-def test_a_text_is_bound_to_the_model_that_wrote_it_whatever_pongs_say(pongs: list[str]) -> None:
-    hedge = Hedge()
-    hedge.watch([True, True], [1, 1], 0.0)
-    hedge.send(OPENING, 0.0)
-    hedge.receive(0, Opened(1, 1, 0, 7, 10, (2,)), 0.0)
-    opening = hedge.watch([True, True], [2, 1], 0.05)[0].frame
-    assert isinstance(opening, Open) and opening.model == OPENING.model, "it has written nothing yet"
-    hedge.receive(0, Opened(1, 1, 0, 8, 10, (2,)), 0.06)
-    hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 1, 0), 0.1)
-    for name in pongs:
-        hedge.receive(0, Pong(1, 1, name, 100, 1, 8), 0.12)
-    for generation in (3, 4):
-        opening = hedge.watch([True, True], [generation, 1], 0.15)[0].frame
-        assert isinstance(opening, Open) and opening.model == checksum_text(8)
-        hedge.receive(0, Opened(1, 1, 2, 9, 10, (2,)), 0.16)
-
-
-def test_a_scheme_that_draws_on_drafts_takes_no_second_verifier() -> None:
+def test_schemes_with_evidence_allow_no_second_verifier() -> None:
     config = DecodingConfig("sd", temperature=1.0)
     with pytest.raises(ConfigError, match="outrider or ar"):
         connect_decoder("tcp://127.0.0.1:9", DRAFT, config, second_endpoint="tcp://127.0.0.1:10")
     with pytest.raises(ConfigError, match="tcp://HOST:PORT"):
         connect_decoder("tcp://127.0.0.1:9", DRAFT, DecodingConfig(), second_endpoint="nowhere")
-
-
-def test_patience_follows_what_is_usual_and_not_the_few_that_are_late() -> None:
-    patience = Patience()
-    assert patience.seconds(True) == patience.seconds(False) == AT_FIRST_S
-    for number in range(4 * ENOUGH):
-        patience.add(False, 5.0 if number % 5 == 0 else 0.04)
-    assert 0.04 < patience.seconds(False) < 0.1
-    assert patience.seconds(True) == AT_FIRST_S
-    for _ in range(4 * ENOUGH):
-        patience.add(False, 0.2)
-        patience.add(True, 0.0)
-    assert patience.seconds(False) > 0.2, "a slower link is not a late one"
-    assert patience.seconds(True) == AT_LEAST_S

@@ -6,16 +6,16 @@ from outrider.decoding.policy.adaptive import HintFilter
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 
-def test_useful_is_what_is_new_or_surer():
-    telling = HintFilter()
-    assert telling.tells((1, 2), 0.5)
-    assert not telling.tells((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain - 0.01)
-    assert telling.tells((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain)
-    assert telling.tells((1, 3), 0.5)
+def test_new_and_much_surer_hints_are_sent():
+    hint_filter = HintFilter()
+    assert hint_filter.accepts((1, 2), 0.5)
+    assert not hint_filter.accepts((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain - 0.01)
+    assert hint_filter.accepts((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain)
+    assert hint_filter.accepts((1, 3), 0.5)
 
 
-def test_of_the_next_verification_all_is_news():
-    telling = HintFilter()
-    assert telling.tells((1, 2), 0.9)
-    telling.forget()
-    assert telling.tells((1, 2), 0.9)
+def test_hints_of_the_next_verification_are_all_new():
+    hint_filter = HintFilter()
+    assert hint_filter.accepts((1, 2), 0.9)
+    hint_filter.forget()
+    assert hint_filter.accepts((1, 2), 0.9)

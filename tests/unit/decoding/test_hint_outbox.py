@@ -46,14 +46,14 @@ def test_random_order_is_the_seeds_and_loses_none():
     assert len(orders) > 10
 
 
-def test_equal_confidence_leaves_in_turn():
+def test_hints_of_equal_confidence_leave_in_order():
     outbox = Outbox("confidence", random.Random(0))
     for number in range(3):
         outbox.push(hint(number, 50))
     assert order_of(outbox) == [0, 1, 2]
 
 
-def test_what_is_final_goes_first_in_turn_and_makes_hints_pointless():
+def test_verdicts_leave_first_in_order_and_discard_hints():
     outbox = Outbox("confidence", random.Random(0))
     outbox.push(HINTS[0])
     outbox.push(Opened(1, 1, 0, 7, 100, (0,)))

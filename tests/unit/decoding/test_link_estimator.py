@@ -23,21 +23,21 @@ def news(num_tokens: int, compute_s: float | None, drafted: int = 4, next_sent_s
 
 def test_before_any_verification_a_whole_chunk_is_awaited():
     one = EdgeEstimator(DecodingConfig(num_draft_tokens=4))
-    assert [one.is_time(length, 1.0) for length in (1, 3, 4, 5)] == [False, False, True, True]
+    assert [one.should_send(length, 1.0) for length in (1, 3, 4, 5)] == [False, False, True, True]
 
 
 def test_a_busy_cloud_is_worth_waiting_for():
     one = outlook()
     one.on_sent(0.0)
     # It arrives after 0.1 s and takes 0.1 s: a draft sent before 0.1 s would have to wait there.
-    assert not one.is_time(8, 0.05)
-    assert not one.is_time(1, 0.05)
-    assert one.is_time(8, 0.1)
+    assert not one.should_send(8, 0.05)
+    assert not one.should_send(1, 0.05)
+    assert one.should_send(8, 0.1)
 
 
-def test_an_idle_cloud_is_sent_what_another_token_would_not_make_up_for():
+def test_an_idle_cloud_is_sent_a_draft_if_waiting_gains_less():
     one = outlook()
-    times = [one.is_time(length, 0.0) for length in range(1, 12)]
+    times = [one.should_send(length, 0.0) for length in range(1, 12)]
     assert times == sorted(times), "once it is time, more tokens do not change that"
     assert times[-1]
 
@@ -45,20 +45,20 @@ def test_an_idle_cloud_is_sent_what_another_token_would_not_make_up_for():
 def test_where_drafts_are_right_longer_chunks_are_worth_their_time():
     right, wrong = outlook(), outlook()
     for _ in range(100):
-        right.odds.on_outcome(0)
-        wrong.odds.on_outcome(None)
-    assert wrong.is_time(1, 0.0)
-    assert not right.is_time(4, 0.0)
+        right.acceptance.on_outcome(0)
+        wrong.acceptance.on_outcome(None)
+    assert wrong.should_send(1, 0.0)
+    assert not right.should_send(4, 0.0)
 
 
-def test_a_draft_that_already_lies_there_keeps_the_cloud_busy():
+def test_a_draft_that_has_arrived_keeps_the_cloud_busy():
     idle, busy = outlook(), outlook()
     idle.on_verdict(10.0, news(3, 0.1))
     busy.on_verdict(10.0, news(3, 0.1, next_sent_s=9.95))
     # Sent at 9.95 s, it arrives at 10.05 s and is verified until 10.15 s; a draft sent at 10.05 s is in time.
-    assert idle.is_time(8, 10.0)
-    assert not busy.is_time(8, 10.0)
-    assert busy.is_time(8, 10.05)
+    assert idle.should_send(8, 10.0)
+    assert not busy.should_send(8, 10.0)
+    assert busy.should_send(8, 10.05)
 
 
 def test_a_verdict_without_a_forward_teaches_no_time():
@@ -71,21 +71,21 @@ def test_a_verdict_without_a_forward_teaches_no_time():
     assert one.step.value == pytest.approx(0.7)
 
 
-def test_a_chunk_is_useful_from_where_it_beats_a_step():
+def test_a_chunk_is_useful_from_the_length_that_beats_a_step():
     one = outlook("outrider", verify_s=0.1)
-    assert one.least_useful == 1, "nothing is known of steps yet"
+    assert one.min_useful_tokens == 1, "nothing is known of steps yet"
     for step_s, least in ((0.1, 1), (0.055, 2), (0.01, 4)):
         for _ in range(50):
             one.on_verdict(1.0, news(1, step_s, drafted=0))
-        assert one.least_useful == least
+        assert one.min_useful_tokens == least
 
 
 def test_a_cloud_that_has_just_opened_is_free():
     one = outlook()
     one.on_sent(100.0)
-    assert not one.is_time(8, 100.0)
+    assert not one.should_send(8, 100.0)
     one.on_opened(100.0)
-    assert one.is_time(8, 100.0)
+    assert one.should_send(8, 100.0)
 
 
 class Robot:
@@ -113,7 +113,7 @@ def test_robots_take_turns_where_another_batch_runs_before_each_drafts_own():
     assert all(robot.verdict(0.2) for _ in range(5))
 
 
-def test_turns_that_leave_no_time_for_a_whole_chunk_are_none():
+def test_waits_shorter_than_a_chunk_are_not_turns():
     """A chunk of 4 tokens and the token after it take 0.11 s or 0.09 s; the draft waits for 0.1 s."""
     for draft_s, waits_for_others in ((0.022, False), (0.018, True)):
         robot = Robot()
@@ -122,13 +122,13 @@ def test_turns_that_leave_no_time_for_a_whole_chunk_are_none():
         assert [robot.verdict(0.2) for _ in range(20)][-1] == waits_for_others
 
 
-def test_turns_end_with_the_fleet():
+def test_turns_end_when_the_other_robots_leave():
     robot = Robot()
-    told = [robot.verdict(gap_s) for gap_s in [0.2] * 20 + [0.1] * 20]
-    assert told[19] and not told[-1]
+    waits = [robot.verdict(gap_s) for gap_s in [0.2] * 20 + [0.1] * 20]
+    assert waits[19] and not waits[-1]
 
 
-def test_only_a_draft_that_was_there_in_time_waits_for_its_turn():
+def test_only_a_draft_that_arrived_in_time_counts_as_waiting():
     """A verdict is sent 0.1 s before it arrives, and a draft takes 0.1 s to arrive."""
     late, in_time = Robot(), Robot()
     assert not any(late.verdict(0.4, lead_s=0.19) for _ in range(20))
@@ -148,8 +148,8 @@ def test_only_a_draft_that_was_there_in_time_waits_for_its_turn():
     ],
     ids=[
         "nothing between",
-        "forwards left half way",
-        "forwards left late, their sum rounded",
+        "forwards aborted half way",
+        "forwards aborted late, their sum rounded",
         "the cloud drafts between two verifications",
         "steps, since drafts are late after all",
         "verdicts that a slow link brings together",

@@ -39,7 +39,7 @@ def packed(*numbers):
 
 
 @given(whole_numbers)
-def test_varints_come_back(numbers):
+def test_varints_are_read_as_written(numbers):
     payload = packed(*numbers)
     assert payload == write_varints(numbers)
     assert decode_varints(payload).tolist() == read_varints(payload) == numbers
@@ -47,14 +47,14 @@ def test_varints_come_back(numbers):
 
 
 @given(whole_numbers.filter(bool), st.binary(max_size=3))
-def test_of_numbers_before_other_bytes_the_end_is_found(numbers, rest):
+def test_the_end_of_leading_varints_is_found(numbers, rest):
     payload = write_varints(numbers)
     assert skip_varints(b"?" + payload + rest, 1, len(numbers)) == 1 + len(payload)
     with pytest.raises(ProtocolError, match="cut off"):
         skip_varints(payload, 0, len(numbers) + 1)
 
 
-def test_a_number_without_end_is_refused_where_it_grows_too_long():
+def test_an_endless_varint_is_refused():
     """Reading it to its end would cost the square of its length."""
     digits = iter(b"\xff" * 1000)
     with pytest.raises(ProtocolError, match="shortest form"):
@@ -86,7 +86,7 @@ def test_a_few_numbers_are_read_as_many_are(payload):
 
 
 @given(st.lists(st.integers(1, 1 << DRAFT_BITS), max_size=8))
-def test_token_probabilities_come_back_in_two_bytes_each(counts):
+def test_token_probabilities_are_packed_in_two_bytes_each(counts):
     probs = tuple(count * 2.0**-DRAFT_BITS for count in counts)
     payload = packing.pack_token_probs(probs)
     assert len(payload) == 2 * len(counts)
@@ -96,13 +96,13 @@ def test_token_probabilities_come_back_in_two_bytes_each(counts):
 
 
 @pytest.mark.parametrize("prob", [0.0, -0.5, 1.5, 1e-9, float("nan")])
-def test_what_no_draft_can_have_drawn_is_not_packed(prob):
+def test_a_token_of_probability_0_is_not_packed(prob):
     with pytest.raises(ValueError, match="draft_distribution"):
         packing.pack_token_probs([prob])
 
 
 @given(draft_chunks)
-def test_draft_rows_come_back(chunk):
+def test_draft_rows_are_unpacked_unchanged(chunk):
     rows = packing.unpack_draft_rows(packing.pack_draft_rows(chunk), *chunk.shape)
     assert all(torch.equal(row.dense(), sent) for row, sent in zip(rows, chunk, strict=True))
     assert all(
@@ -111,17 +111,17 @@ def test_draft_rows_come_back(chunk):
 
 
 @given(target_rows)
-def test_a_target_row_comes_back(row):
+def test_a_target_row_is_unpacked_unchanged(row):
     assert torch.equal(packing.unpack_target_row(packing.pack_target_row(row), VOCABULARY), row)
 
 
 @given(residues)
-def test_a_residue_comes_back(residue):
+def test_a_residue_is_unpacked_unchanged(residue):
     assert packing.unpack_residue(packing.pack_residue(residue), VOCABULARY) == residue
 
 
 @given(target_rows, st.integers(1, VOCABULARY), st.integers(1, 4))
-def test_a_refill_comes_back(row, num_head, count):
+def test_a_refill_of_draws_is_unpacked_unchanged(row, num_head, count):
     residue = sparse_residue(row, 3, CounterChance(1), num_head, count)
     more = tail_draws(row, head_of(row, num_head), 3, CounterChance(1), residue.draws.end, count)
     both = tail_draws(row, head_of(row, num_head), 3, CounterChance(1), 0, 2 * count)

@@ -52,7 +52,7 @@ def test_the_document_with_most_words_of_the_question(question: str, best: str) 
     assert best_document(question, []) == ""
 
 
-def test_each_side_alone_says_its_part_and_both_together_all(model: QuotingModel) -> None:
+def test_each_side_alone_quotes_its_document_and_both_together_quote_both(model: QuotingModel) -> None:
     assert written(model, BOTH, [HAMMER], list(OTHERS)) == [HAMMER]
     assert written(model, BOTH, [], [REPAIRS, *OTHERS]) == [REPAIRS]
     assert sorted(written(model, BOTH, [HAMMER, *OTHERS], [*OTHERS, REPAIRS])) == [REPAIRS, HAMMER]
@@ -67,7 +67,9 @@ def test_rows_after_a_rollback_are_those_of_a_fresh_session(model: QuotingModel)
     assert int(first.argmax()) == line[0]
     rows = session.forward([*line, 5, 6])
     assert rows.argmax(-1)[: len(line)].tolist() == [*line[1:], *model.end_ids]
-    assert float(rows[-1].max() - rows[-1].min()) == 0.0, "in the midst of another's line it says nothing"
+    assert float(rows[-1].max() - rows[-1].min()) == 0.0, (
+        "within the other model's line all tokens are equally likely"
+    )
     session.truncate(start + len(line))
     assert session.length == start + len(line)
     assert int(session.forward(model.tokenizer.encode("x\n"))[-1].argmax()) in model.end_ids

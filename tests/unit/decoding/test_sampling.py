@@ -124,7 +124,7 @@ def test_probabilities_of_batches_and_of_extreme_logits():
 
 
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf])
-def test_logits_that_are_no_numbers_are_an_error(broken):
+def test_nan_logits_are_an_error(broken):
     logits = torch.tensor([[0.0, 1.0, 2.0], [0.0, broken, 2.0]])
     with pytest.raises(ModelError, match="NaN or inf"):
         probabilities(logits, Sampling(1.0))
@@ -151,7 +151,7 @@ def test_the_targets_grid_is_within_its_bound():
     assert 0.0 < total_variation(gridded, probabilities(logits, Sampling(1.0))) <= 20_000 * 2.0**-33
 
 
-def test_what_is_not_gridded_is_not_counted():
+def test_probabilities_below_the_grid_are_dropped():
     for row in ([0.5, 0.4], [1.5, -0.5], [2.0**-20, 1.0 - 2.0**-20]):
         with pytest.raises(ValueError, match="grid of 16 bits"):
             counts_of(torch.tensor(row, dtype=torch.float64), DRAFT_BITS)

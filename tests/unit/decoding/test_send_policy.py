@@ -66,7 +66,7 @@ def forked_tree(length: int) -> DraftTree:
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(growth)
-def test_all_that_is_unsent_and_likely_enough_is_sent_once_a_branch_is_of_use(steps):
+def test_all_likely_unsent_nodes_are_sent_once_a_branch_is_useful(steps):
     tree, policy = DraftTree(5, 77, random.Random(1)), policy_of()
     for index, token, chance, own in steps:
         nodes = list(tree)
@@ -74,14 +74,16 @@ def test_all_that_is_unsent_and_likely_enough_is_sent_once_a_branch_is_of_use(st
         node.sent_s = 1.0 if token == 0 else None
     likely = [node for node in list(tree)[1:] if node.likelihood >= DEFAULT_TUNING.min_branch_prob]
     wanted = [node for node in likely if node.sent_s is None]
-    lengths = {node.turn: [other.length for other in wanted if other.turn == node.turn] for node in wanted}
+    lengths = {
+        node.branch: [other.length for other in wanted if other.branch == node.branch] for node in wanted
+    }
     is_useful = any(max(some) > min(some) for some in lengths.values())
     found = sent(policy, tree)
     assert len(set(found)) == len(found)
     assert set(found) == (set(wanted) if is_useful else set())
 
 
-def test_second_choices_that_nothing_follows_go_along_but_are_no_reason_to_send():
+def test_second_choices_without_successors_are_sent_only_with_others():
     tree, policy = DraftTree(5, 77, random.Random(1)), policy_of(num_draft_tokens=2)
     tip = tree.add(tree.root, 1, 0.9, "draft")
     guess = tree.add(tip, 7, 0.3, "guess")
@@ -92,7 +94,7 @@ def test_second_choices_that_nothing_follows_go_along_but_are_no_reason_to_send(
     assert guess in due and unlikely not in due and len(due) == 3
 
 
-def test_where_robots_take_turns_the_main_branch_goes_up_alone_in_whole_chunks():
+def test_if_robots_take_turns_only_the_main_branch_is_sent_in_whole_chunks():
     alone, shared = policy_of(num_draft_tokens=4), policy_of(num_draft_tokens=4)
     let_wait(alone, 1.0)
     let_wait(shared, 2.0)
@@ -105,17 +107,17 @@ def test_where_robots_take_turns_the_main_branch_goes_up_alone_in_whole_chunks()
         assert sent(shared, tree) == tree.main_path()
         for node in tree.main_path():
             node.sent_s = 1.0
-        assert sent(shared, tree) == [], "what is beside it stays here"
+        assert sent(shared, tree) == [], "other branches are not sent"
 
 
-def test_where_robots_take_turns_a_branch_that_has_ended_is_not_held_back():
+def test_if_robots_take_turns_a_branch_that_has_ended_is_sent():
     policy = policy_of(num_draft_tokens=4)
     let_wait(policy, 2.0)
     tree = forked_tree(2)
     assert sent(policy, tree, can_extend=False) == tree.main_path()
 
 
-def test_where_robots_take_turns_the_last_token_goes_up_even_alone():
+def test_if_robots_take_turns_the_last_token_is_sent_even_alone():
     policy = policy_of(num_draft_tokens=4)
     let_wait(policy, 2.0)
     tree = forked_tree(5)
@@ -125,7 +127,7 @@ def test_where_robots_take_turns_the_last_token_goes_up_even_alone():
     assert sent(policy, tree, can_extend=False) == tree.main_path()[4:]
 
 
-def test_where_robots_take_turns_what_fills_a_turn_is_not_held_back():
+def test_if_robots_take_turns_a_branch_that_completes_a_turn_is_sent():
     policy = policy_of(num_draft_tokens=4)
     let_wait(policy, 2.0)
     for length, due in ((7, 0), (8, 3), (9, 4), (10, 5)):
@@ -135,4 +137,4 @@ def test_where_robots_take_turns_what_fills_a_turn_is_not_held_back():
         assert sent(policy, tree) == tree.main_path()[length - due :]
     for node in tree.main_path()[:8]:
         node.sent_s = 1.0
-    assert sent(policy, tree) == [], "what goes beyond a turn waits for a whole chunk"
+    assert sent(policy, tree) == [], "tokens beyond a turn wait for a whole chunk"

@@ -12,7 +12,7 @@ from support.toys import own_text, request, toy_pair
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer, Verdict
 from outrider.decoding.aggregation.service import AggregationService, JointService
 from outrider.decoding.aggregation.worker import plain_context
-from outrider.decoding.drivers.serving import FrameService, Listener, serve_frames
+from outrider.decoding.drivers.serving import FrameService, PollingService, serve_frames
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
@@ -23,27 +23,27 @@ TEXT = own_text(TARGET, request(PROMPT.text, 20))
 class Script:
     """A FrameServer with a scripted result for each read of the socket. The last one stops the loop."""
 
-    def __init__(self, looks: Sequence[EdgeFrame | Exception | None], stop: threading.Event) -> None:
-        self._looks, self._stop = list(looks), stop
-        self.said: list[CloudFrame] = []
+    def __init__(self, reads: Sequence[EdgeFrame | Exception | None], stop: threading.Event) -> None:
+        self._reads, self._stop = list(reads), stop
+        self.sent: list[CloudFrame] = []
 
     def receive(self, timeout_s: float) -> list[tuple[Peer, EdgeFrame]]:
-        found = self._looks.pop(0) if self._looks else None
-        if isinstance(found, Exception):
-            raise found
-        if not self._looks:
+        read = self._reads.pop(0) if self._reads else None
+        if isinstance(read, Exception):
+            raise read
+        if not self._reads:
             self._stop.set()
-        return [] if found is None else [(ALICE, found)]
+        return [] if read is None else [(ALICE, read)]
 
     def send(self, peer: Peer, frame: CloudFrame) -> None:
-        self.said.append(frame)
+        self.sent.append(frame)
 
     def close(self) -> None: ...
 
 
-def served(service: FrameService, *looks: EdgeFrame | Exception | None) -> Script:
+def served(service: FrameService, *reads: EdgeFrame | Exception | None) -> Script:
     stop = threading.Event()
-    server = Script(looks, stop)
+    server = Script(reads, stop)
     serve_frames(service, server, stop)
     return server
 
@@ -69,22 +69,22 @@ BEGINNING = (opening(**ASKS), WRONG)
 
 
 @pytest.mark.parametrize("verifier", [EAGER], indirect=True)
-def test_what_arrives_in_mid_forward_is_aimed_at_there(monkeypatch, service, verifier):
+def test_a_branch_received_during_a_forward_restarts_it(monkeypatch, service, verifier):
     monkeypatch.setattr(TARGET, "exit_row", lambda index, digest: TARGET.row(digest), raising=False)
     branch = draft(2, TEXT[2:6], digest=extend_digest(ROOT, TEXT[:2]))
     server = served(service, opening(**ASKS, max_new_tokens=7), WRONG, branch, *[None] * 6)
     assert verifier.stats.aborted == 1
-    assert next(frame.tokens for frame in server.said if isinstance(frame, Verdict)) == TEXT[:7]
+    assert next(frame.tokens for frame in server.sent if isinstance(frame, Verdict)) == TEXT[:7]
 
 
-def test_an_error_of_the_socket_ends_the_serving_wherever_it_comes(service, verifier):
+def test_a_socket_error_ends_serving_at_any_point(service, verifier):
     with pytest.raises(OSError, match="gone"):
         served(service, *BEGINNING, OSError("the socket is gone"))
     assert (verifier.stats.failed_jobs, verifier.stats.open_sessions) == (0, 1)
     server = served(service, *[None] * 9)
-    assert next(frame.tokens for frame in server.said if isinstance(frame, Verdict)) == TEXT[:2]
+    assert next(frame.tokens for frame in server.sent if isinstance(frame, Verdict)) == TEXT[:2]
 
 
-def test_who_has_no_use_for_what_arrives_meanwhile_is_not_asked_to_take_it():
-    assert not isinstance(peers(), Listener)
-    assert served(peers(), None).said == []
+def test_a_service_without_polling_receives_no_frames_during_a_step():
+    assert not isinstance(peers(), PollingService)
+    assert served(peers(), None).sent == []

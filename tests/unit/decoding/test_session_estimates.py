@@ -11,7 +11,7 @@ from outrider.decoding.policy.session_estimates import SessionEstimates
 STEP_S = 0.05
 
 
-def pace(accepted: int, verify_s: float = STEP_S, drafted: int = 4) -> SessionEstimates:
+def trained_estimates(accepted: int, verify_s: float = STEP_S, drafted: int = 4) -> SessionEstimates:
     """Return estimates after 60 chunks, of each of which `accepted` tokens were accepted."""
     policy = SessionEstimates()
     policy.on_verified(0, STEP_S)
@@ -21,13 +21,13 @@ def pace(accepted: int, verify_s: float = STEP_S, drafted: int = 4) -> SessionEs
     return policy
 
 
-def test_how_much_of_a_draft_is_verified_depends_on_what_stood():
-    assert pace(4, verify_s=0.06).num_worth_verifying(4) == 4
-    assert pace(4, verify_s=0.06).num_worth_verifying(2) == 2
-    assert pace(0, verify_s=0.06).num_worth_verifying(4) == 0
-    assert pace(4, verify_s=1.0).num_worth_verifying(4) == 0, "no more than its tokens as steps"
+def test_the_verified_length_depends_on_past_acceptance():
+    assert trained_estimates(4, verify_s=0.06).num_worth_verifying(4) == 4
+    assert trained_estimates(4, verify_s=0.06).num_worth_verifying(2) == 2
+    assert trained_estimates(0, verify_s=0.06).num_worth_verifying(4) == 0
+    assert trained_estimates(4, verify_s=1.0).num_worth_verifying(4) == 0, "no more than its tokens as steps"
     assert SessionEstimates().num_worth_verifying(3) == 3
-    assert pace(4).num_worth_verifying(0) == 0
+    assert trained_estimates(4).num_worth_verifying(0) == 0
 
 
 def test_long_chunks_are_cut_where_their_end_does_not_pay():
@@ -41,14 +41,14 @@ def test_long_chunks_are_cut_where_their_end_does_not_pay():
     assert 1 <= policy.num_worth_verifying(8) <= 5
 
 
-def test_drafts_that_became_right_are_noticed_while_stepping():
-    policy = pace(0, verify_s=0.06)
+def test_improved_drafts_are_noticed_by_steps():
+    policy = trained_estimates(0, verify_s=0.06)
     assert policy.num_worth_verifying(4) == 0
     for _ in range(200):
-        policy.on_stepped_beside(True)
+        policy.on_step_despite_draft(True)
     assert policy.num_worth_verifying(4) == 4
     for _ in range(200):
-        policy.on_stepped_beside(False)
+        policy.on_step_despite_draft(False)
     assert policy.num_worth_verifying(4) == 0
 
 
@@ -60,7 +60,7 @@ times = st.floats(1e-4, 2.0)
     st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), times), max_size=20),
     st.integers(0, 8),
 )
-def test_whatever_it_has_seen_its_answers_are_sane(verified, offered):
+def test_estimates_stay_within_bounds_for_any_history(verified, offered):
     policy = SessionEstimates()
     for drafted, accepted, compute_s in verified:
         policy.on_verified(drafted, compute_s)
@@ -80,8 +80,8 @@ class Lying:
         return True
 
 
-def test_what_lies_ready_is_verified_where_the_clouds_own_better_draft_has_not_come():
-    estimates = pace(1, drafted=8)
+def test_ready_tokens_are_verified_before_the_clouds_better_draft_arrives():
+    estimates = trained_estimates(1, drafted=8)
     for length in range(9):
         estimates.on_verified(length, STEP_S)
     for _ in range(60):
@@ -90,4 +90,4 @@ def test_what_lies_ready_is_verified_where_the_clouds_own_better_draft_has_not_c
     policy = AdaptivePolicy(False, estimates, cloud_drafts=True)
     assert policy.draft_after(Lying()) == (), "the cloud's own draft is the better one"
     plan = policy.plan(Lying())
-    assert plan is not None and plan.draft == (11, 12, 13), "but a step would bring less than what is here"
+    assert plan is not None and plan.draft == (11, 12, 13), "a step would yield less than the ready tokens"

@@ -15,14 +15,12 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_the_scheme_that_a_strategy_has_by_default_can_also_be_asked_for(
-    strategy: str, temperature: float
-) -> None:
+def test_a_strategys_default_scheme_can_be_configured(strategy: str, temperature: float) -> None:
     own = DecodingConfig(strategy=strategy, temperature=temperature).scheme
     assert DecodingConfig(strategy=strategy, temperature=temperature, acceptance=own.name).scheme == own
 
 
-def test_every_name_of_a_scheme_has_one() -> None:
+def test_every_scheme_name_has_a_scheme() -> None:
     assert set(SCHEMES) == set(get_args(AcceptanceName))
 
 

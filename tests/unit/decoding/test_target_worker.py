@@ -79,7 +79,7 @@ def at_exit(index: int, heard: list[int]):
     return on_hint
 
 
-def stands(judged: object, tokens: tuple[int, ...]) -> bool:
+def is_accepted(judged: object, tokens: tuple[int, ...]) -> bool:
     return isinstance(judged, Judgement) and (judged.accepted, judged.next_token) == (
         len(tokens) - 1,
         tokens[-1],
@@ -87,38 +87,38 @@ def stands(judged: object, tokens: tuple[int, ...]) -> bool:
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
-def test_a_verification_left_in_its_midst_leaves_the_session_as_it_was(sessions, index):
+def test_an_aborted_verification_leaves_the_session_unchanged(sessions, index):
     one = worker(ALICE)
     [judged] = one.run([verify(0, TEXT[:4])], never)
-    assert stands(judged, TEXT[:5])
+    assert is_accepted(judged, TEXT[:5])
     for length, draft in ((5, (*TEXT[5:7], 29, 3)), (5, ()), (5, TEXT[5:12])):
         before, heard = sessions[0].length, []
         [left] = one.run([verify(length, draft)], at_exit(index, heard))
         assert isinstance(left, Aborted) and heard == list(range(index + 1))
         assert sessions[0].length == before
     [judged] = one.run([verify(5, TEXT[5:8])], never)
-    assert stands(judged, TEXT[5:9])
+    assert is_accepted(judged, TEXT[5:9])
 
 
-def test_what_was_rolled_back_for_a_verification_that_was_left_is_forgotten():
+def test_tokens_rolled_back_for_an_aborted_verification_are_forgotten():
     """An edge may move the text to where the cache then ends. The last row does not belong there."""
     one = worker(ALICE)
     one.run([verify(0, TEXT[:8])], never)
     [left] = one.run([verify(5, TEXT[5:7])], at_exit(0, []))
     assert isinstance(left, Aborted)
     [judged] = one.run([verify(4, ())], never)
-    assert stands(judged, TEXT[4:5])
+    assert is_accepted(judged, TEXT[4:5])
 
 
-def test_in_a_batch_all_are_judged_whatever_is_asked_for():
+def test_in_a_batch_no_verification_is_aborted():
     one, heard = worker(ALICE, BOB), []
     jobs = [verify(0, TEXT[:3], peer) for peer in (ALICE, BOB)]
     judged = one.run(jobs, at_exit(0, heard))
-    assert [stands(each, TEXT[:4]) for each in judged] == [True, True]
+    assert [is_accepted(each, TEXT[:4]) for each in judged] == [True, True]
     assert sorted(heard) == [0, 0, 1, 1, 2, 2]
 
 
-def test_a_failure_is_no_verification_left(sessions):
+def test_a_failure_is_not_an_abort(sessions):
     one = worker(ALICE)
     failing = ToySession.forward
 
@@ -130,7 +130,7 @@ def test_a_failure_is_no_verification_left(sessions):
     assert isinstance(failed, RuntimeError)
     sessions[0].forward = failing.__get__(sessions[0])
     [judged] = one.run([verify(0, TEXT[:3])], never)
-    assert stands(judged, TEXT[:4])
+    assert is_accepted(judged, TEXT[:4])
 
 
 class LinkDownError(Exception):
@@ -148,7 +148,7 @@ def failing_at(index: int, calls: list[int]):
 
 
 @pytest.mark.parametrize("index", [0, 2])
-def test_a_listener_that_fails_is_no_failure_of_the_model(sessions, index):
+def test_an_error_of_on_hint_is_not_a_failed_job(sessions, index):
     """Its error is raised unchanged, nothing runs twice, and the session stays as it was."""
     one, calls = worker(ALICE), []
     one.run([verify(0, TEXT[:4])], never)
@@ -157,10 +157,10 @@ def test_a_listener_that_fails_is_no_failure_of_the_model(sessions, index):
         one.run([verify(5, TEXT[5:8])], failing_at(index, calls))
     assert calls == list(range(index + 1)) and sessions[0].length == before
     [judged] = one.run([verify(5, TEXT[5:8])], never)
-    assert stands(judged, TEXT[5:9])
+    assert is_accepted(judged, TEXT[5:9])
 
 
-def test_a_listener_that_fails_in_a_batch_leaves_all_sessions_as_they_were(sessions):
+def test_an_error_of_on_hint_in_a_batch_leaves_all_sessions_unchanged(sessions):
     one, calls = worker(ALICE, BOB), []
     jobs = [verify(0, TEXT[:3], peer) for peer in (ALICE, BOB)]
     before = [session.length for session in sessions]
@@ -175,10 +175,10 @@ def test_a_listener_that_fails_in_a_batch_leaves_all_sessions_as_they_were(sessi
         one.run(jobs, on_hint)
     assert calls[-1] == BOB and calls.count(BOB) == 1
     assert [session.length for session in sessions] == before
-    assert [stands(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
+    assert [is_accepted(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
 
 
-def test_where_one_of_a_batch_fails_the_others_are_not_run_on_top_of_themselves(sessions):
+def test_after_a_failed_batch_each_chunk_runs_from_its_old_state(sessions):
     one = worker(ALICE, BOB)
 
     def broken(*given: object) -> None:
@@ -187,11 +187,11 @@ def test_where_one_of_a_batch_fails_the_others_are_not_run_on_top_of_themselves(
     sessions[1].forward = broken
     jobs = [verify(0, TEXT[:3], peer) for peer in (ALICE, BOB)]
     fine, failed = one.run(jobs, never)
-    assert stands(fine, TEXT[:4]) and isinstance(failed, RuntimeError)
+    assert is_accepted(fine, TEXT[:4]) and isinstance(failed, RuntimeError)
     assert sessions[0].length == sessions[1].length + 3
 
 
-def test_a_listener_that_fails_leaves_what_has_run_before_it_as_it_was(sessions, monkeypatch):
+def test_an_error_of_on_hint_rolls_back_chunks_run_before_it(sessions, monkeypatch):
     """The jobs of a failed batch run one by one; those that have run by then have a longer cache."""
     one = worker(ALICE, BOB)
     together = ToyModel.forward_together
@@ -212,11 +212,11 @@ def test_a_listener_that_fails_leaves_what_has_run_before_it_as_it_was(sessions,
     with pytest.raises(LinkDownError):
         one.run(jobs, on_hint)
     assert [session.length for session in sessions] == before
-    assert [stands(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
+    assert [is_accepted(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
 
 
 @pytest.mark.parametrize("failing", ["draws_on", "decide"])
-def test_what_fails_beside_the_forward_is_the_jobs_failure(monkeypatch, failing):
+def test_a_failure_outside_the_forward_is_the_jobs_result(monkeypatch, failing):
     """For example if the device has no memory left for it."""
     work = worker(ALICE, BOB)
     jobs = [verify(0, TEXT[:3]), verify(0, TEXT[:3], BOB)]
@@ -229,10 +229,10 @@ def test_what_fails_beside_the_forward_is_the_jobs_failure(monkeypatch, failing)
         patch.setattr(batch_verification, failing, fail)
         assert work.run(jobs, never) == [error, error]
         assert work.run(jobs[:1], never) == [error]
-    assert all(stands(judged, TEXT[:4]) for judged in work.run(jobs, never))
+    assert all(is_accepted(judged, TEXT[:4]) for judged in work.run(jobs, never))
 
 
-def test_a_text_that_is_resumed_is_taken_in_in_parts(monkeypatch):
+def test_a_resumed_text_is_cached_in_parts(monkeypatch):
     """Other jobs run between the parts, as they do between the parts of a prompt."""
     target = toy_pair(1, 1.0, eos_bias=-9.0)[0]
     text = own_text(target, DecodeRequest(PROMPT, 200))
@@ -248,14 +248,14 @@ def test_a_text_that_is_resumed_is_taken_in_in_parts(monkeypatch):
     while results[-1:] != [None]:
         results += one.run([PrefillTarget(SessionKey(ALICE, 1), 1, PROMPT, 200, text[:150])], never)
     assert [isinstance(result, Unfinished) for result in results] == [True] * 3 + [False]
-    assert sizes == [64, 64, 21], "but for the last, which is asked what comes after it"
+    assert sizes == [64, 64, 21], "all but the last token, which the next verification runs"
     asked = verify(0, ())._replace(tokens=text[:150], draft=text[150:153], evidence=(None,) * 3)
     [judged] = one.run([asked], never)
-    assert stands(judged, text[150:154])
+    assert is_accepted(judged, text[150:154])
     assert sizes[3:] == [4]
 
 
-def test_a_prompt_is_not_begun_again_for_another_text_after_it(monkeypatch):
+def test_a_prompt_is_not_prefilled_again_for_another_text(monkeypatch):
     begun: list[None] = []
 
     def in_parts(session: ToySession, prompt: Prompt):
@@ -274,7 +274,7 @@ def test_a_prompt_is_not_begun_again_for_another_text_after_it(monkeypatch):
         pass
     assert len(begun) == 1, "it is there still"
     [judged] = one.run([verify(5, TEXT[5:8])], never)
-    assert stands(judged, TEXT[5:9])
+    assert is_accepted(judged, TEXT[5:9])
     while one.run([PrefillTarget(SessionKey(ALICE, 1), 2, PROMPT, 20)], never) != [None]:
         pass
     assert len(begun) == 2, "of another epoch"

@@ -38,7 +38,7 @@ def growth_of(config: DecodingConfig, tree: DraftTree) -> TreeExpander:
 @pytest.mark.parametrize("strategy", ["outrider", "fsd", "picospec"])
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(steps)
-def test_open_ends_are_those_that_a_look_at_the_whole_tree_finds(strategy, steps):
+def test_cached_open_ends_equal_those_of_a_full_search(strategy, steps):
     config = DecodingConfig(strategy=strategy, workers=64)
     growth = growth_of(config, DraftTree(0, 77, random.Random(1)))
     for what, tokens, chance in steps:
@@ -55,7 +55,7 @@ def test_open_ends_are_those_that_a_look_at_the_whole_tree_finds(strategy, steps
         assert growth.next_leaves() == anew.next_leaves()
 
 
-def test_where_robots_take_turns_the_main_branch_of_a_turn_grows_before_others():
+def test_if_robots_take_turns_the_main_branch_is_drafted_first():
     """Each token's second choice is likelier than the token after the first choice."""
     lengths = []
     for waits_for_others in (False, True):

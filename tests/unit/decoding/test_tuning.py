@@ -41,8 +41,8 @@ REGIMES += [
         ("rate_memory", True),
         ("acceptance_priors", (0.7, -0.1)),
         ("acceptance_priors", ()),
-        ("ahead_places", 0),
-        ("ahead_places", 2.5),
+        ("ahead_positions", 0),
+        ("ahead_positions", 2.5),
         ("prompt_lead_s", -0.1),
         ("prior_trials", 0.0),
         ("least_confidence", 0.0),
@@ -59,7 +59,7 @@ def test_a_name_that_does_not_exist_is_refused_with_the_choices() -> None:
         DEFAULT_TUNING.without("min_restart_gain")
 
 
-def test_changes_are_taken_over() -> None:
+def test_changed_values_are_used() -> None:
     changed = replace(DEFAULT_TUNING, min_restart_gain=0.4).without("second_choices", "restart")
     assert changed == replace(DEFAULT_TUNING, min_restart_gain=0.4, second_choices=False, restart=False)
 

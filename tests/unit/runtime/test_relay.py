@@ -140,6 +140,6 @@ def test_silent_robots_are_let_go() -> None:
     world.relay.receive(BOB, Ping(0, 0))
     world.relay.evict_idle()
     assert link.state is LinkState.LOST
-    assert world.relay.next_look_s() is not None
+    assert world.relay.max_wait_s() is not None
     world.relay.close()
-    assert world.relay.next_look_s() is None
+    assert world.relay.max_wait_s() is None

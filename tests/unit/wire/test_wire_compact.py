@@ -15,7 +15,7 @@ from outrider.core.errors import ProtocolError
 from outrider.wire.codec import COMPACT_FRAMES, KINDS, decode_cloud_frame, decode_edge_frame, encode
 
 DRAFT, DIGEST_DRAFT, HINT, VERDICT, _, KEPT_VERDICT = (
-    bytes([0x80 | place << 4 | f.PROTOCOL_VERSION]) for place in range(len(KINDS))
+    bytes([0x80 | kind_index << 4 | f.PROTOCOL_VERSION]) for kind_index in range(len(KINDS))
 )
 DIGEST = bytes([4, 0, 0, 1])
 NEXT_VERSION = f"version {f.PROTOCOL_VERSION + 1}, this side speaks {f.PROTOCOL_VERSION}: update"
@@ -49,16 +49,16 @@ verdicts = st.builds(
 
 
 @given(drafts)
-def test_drafts_come_back(draft):
+def test_drafts_are_decoded_unchanged(draft):
     assert decode_edge_frame(encode(draft)) == draft
 
 
 @given(hints | verdicts)
-def test_hints_and_verdicts_come_back(frame):
+def test_hints_and_verdicts_are_decoded_unchanged(frame):
     assert decode_cloud_frame(encode(frame)) == frame
 
 
-def test_the_largest_come_back():
+def test_the_largest_frames_are_decoded_unchanged():
     most = 2**32 - 1
     draft = f.Draft(most, most, 4096, most, b"\xff" * f.MAX_RUNS_BYTES)
     hint = f.Hint(most, most, 4096, 255, 100, (f.MAX_VOCABULARY - 1,) * f.MAX_CHUNK_TOKENS)
@@ -101,7 +101,7 @@ def test_the_form_is_what_the_protocol_says():
         (bytes([0x80 | f.PROTOCOL_VERSION + 1]) + b"\x01\x02\x03", NEXT_VERSION),
     ],
 )
-def test_what_no_edge_may_have_sent_is_refused_with_its_reason(payload, reason):
+def test_invalid_compact_frames_of_an_edge_are_refused_with_a_reason(payload, reason):
     with pytest.raises(ProtocolError, match=reason):
         decode_edge_frame(payload)
 
@@ -129,7 +129,7 @@ def test_what_no_edge_may_have_sent_is_refused_with_its_reason(payload, reason):
         (bytes([0xB0]) + b"\x01\x02\x03", f"version 0, this side speaks {f.PROTOCOL_VERSION}: update"),
     ],
 )
-def test_what_no_cloud_may_have_sent_is_refused_with_its_reason(payload, reason):
+def test_invalid_compact_frames_of_a_cloud_are_refused_with_a_reason(payload, reason):
     with pytest.raises(ProtocolError, match=reason):
         decode_cloud_frame(payload)
 
@@ -153,8 +153,8 @@ def test_damaged_frames_are_refused_or_are_what_they_spell():
 
 
 @given(st.integers(0, len(KINDS)), st.binary(max_size=40), st.sampled_from([b"", *HOSTILE_BYTES]))
-def test_any_bytes_behind_a_first_byte_are_a_frame_or_a_protocol_error(place, start, end):
-    payload = bytes([0x80 | place << 4 | f.PROTOCOL_VERSION]) + start + end
+def test_any_bytes_behind_a_first_byte_are_a_frame_or_a_protocol_error(kind_index, start, end):
+    payload = bytes([0x80 | kind_index << 4 | f.PROTOCOL_VERSION]) + start + end
     for decode in (decode_edge_frame, decode_cloud_frame):
         try:
             assert encode(decode(payload)) == payload

@@ -12,7 +12,7 @@ from outrider.core.values import LinkState
 from outrider.wire.codec import encode, wire_bytes
 from outrider.wire.emulator import Direction, EmulatedLink
 
-NEWS_S = 20.0
+TIMEOUT_S = 20.0
 """How long a test waits for another thread before it fails; no test that passes waits so long."""
 DELAYED = LinkProfile(delay_s=0.1)
 
@@ -21,10 +21,10 @@ def arrivals(direction: Direction, times: list[float]) -> list[list]:
     """Return what has arrived at each time."""
     found = []
     for now_s in times:
-        taken = []
+        arrived = []
         while (item := direction.take(now_s)) is not None:
-            taken.append(item)
-        found.append(taken)
+            arrived.append(item)
+        found.append(arrived)
     return found
 
 
@@ -49,12 +49,12 @@ def test_frames_overtake_each_other_only_where_the_link_is_not_ordered():
         direction: Direction[int] = Direction(profile, Network(), "0")
         for number in range(20):
             direction.put(number, 10, number * 0.01)
-        (taken,) = arrivals(direction, [5.0])
-        assert sorted(taken) == list(range(20))
-        assert (taken == list(range(20))) is ordered
+        (arrived,) = arrivals(direction, [5.0])
+        assert sorted(arrived) == list(range(20))
+        assert (arrived == list(range(20))) is ordered
 
 
-def test_an_outage_takes_nothing_and_loses_what_is_in_flight():
+def test_an_outage_accepts_no_frames_and_loses_those_in_flight():
     network = Network(outages=(Outage(1.0, 2.0),))
     direction: Direction[str] = Direction(DELAYED, network, "0")
     assert direction.put("before", 10, 0.5)
@@ -71,7 +71,7 @@ def test_the_queue_is_bounded_and_lost_frames_count_as_sent():
     assert lossy.put(1, 10, 0.0) and lossy.take(9.0) is None
 
 
-def test_another_network_holds_for_what_is_sent_from_then_on_and_nothing_is_overtaken():
+def test_a_changed_network_applies_to_later_frames_in_order():
     direction: Direction[str] = Direction(DELAYED, Network(), "0")
     direction.put("slow", 10, 0.0)
     direction.follow(LinkProfile(), Network())
@@ -107,7 +107,7 @@ class HeldLink:
         return 1
 
     def receive(self, timeout_s: float):
-        news = self.news.get(timeout=NEWS_S)
+        news = self.news.get(timeout=TIMEOUT_S)
         if isinstance(news, Exception):
             raise news
         return news
@@ -131,7 +131,7 @@ def test_a_frame_leaves_on_time_while_the_edge_does_something_else():
     for now_s in (0.05, 0.125):
         clock.now_s = 100.0 + now_s
         below.wake()
-    frame, sent_s = below.sent.get(timeout=NEWS_S)
+    frame, sent_s = below.sent.get(timeout=TIMEOUT_S)
     assert (frame, sent_s) == (Cancel(1, 2), 0.125)
     link.close()
 
@@ -140,14 +140,14 @@ def test_a_reply_reaches_the_edge_after_its_delay():
     link, below, clock = held(Network(downlink=DELAYED))
     below.news.put((Opened(1, 2, 0, 4, 5, (0,)), 17))
     below.wake()
-    while not below.news.empty():  # until the pump has taken both
+    while not below.news.empty():  # until the link's thread has received both
         assert link.receive(0.0) is None
     below.wake()
     link.send(Cancel(1, 2))
-    below.sent.get(timeout=NEWS_S)
+    below.sent.get(timeout=TIMEOUT_S)
     assert link.receive(0.0) is None
     clock.now_s += 0.125
-    assert link.receive(NEWS_S) == (Opened(1, 2, 0, 4, 5, (0,)), 17)
+    assert link.receive(TIMEOUT_S) == (Opened(1, 2, 0, 4, 5, (0,)), 17)
     assert link.receive(0.0) is None
     link.close()
 
@@ -167,7 +167,7 @@ def test_an_outage_is_a_lost_link_and_its_end_a_new_generation():
     assert below.sent.empty()
 
 
-def test_another_network_lets_the_generation_go_up_alone_and_counts_what_an_outage_may_have_lost():
+def test_a_changed_network_never_lowers_the_generation():
     dark = Network(outages=(Outage(1.0, 2.0), Outage(4.0, 5.0)))
     link, _, clock = held(dark)
     clock.now_s = 101.5
@@ -181,7 +181,7 @@ def test_another_network_lets_the_generation_go_up_alone_and_counts_what_an_outa
     link.close()
 
 
-def test_close_hands_over_what_is_in_flight_and_may_be_repeated():
+def test_close_delivers_frames_in_flight_and_may_be_repeated():
     link, below, _ = held(Network(uplink=LinkProfile(delay_s=50.0)))
     link.send(Cancel(1, 2))
     link.close()
@@ -190,11 +190,11 @@ def test_close_hands_over_what_is_in_flight_and_may_be_repeated():
     assert below.num_closed == 2 and link.state is LinkState.LOST
 
 
-def test_a_link_that_breaks_below_is_a_lost_one(caplog):
+def test_a_failure_of_the_inner_link_is_a_lost_link(caplog):
     link, below, _ = held(Network())
     below.news.put((PrefillAgain(1, 2), 9))
-    assert link.receive(NEWS_S) == (PrefillAgain(1, 2), 9)
+    assert link.receive(TIMEOUT_S) == (PrefillAgain(1, 2), 9)
     below.news.put(OSError("no more"))
-    link._pump.join(NEWS_S)
+    link._thread.join(TIMEOUT_S)
     assert link.state is LinkState.LOST and "no more" in caplog.text
     link.close()

@@ -29,7 +29,7 @@ def test_a_bucket_gives_its_burst_then_its_rate_and_never_more_than_the_burst():
     assert sum(bucket.take(1.0, 1e6) for _ in range(100)) == 20
 
 
-def test_what_is_given_back_can_be_taken_again():
+def test_refunded_units_can_be_spent_again():
     bucket = TokenBucket(10.0, 20.0, now_s=0.0)
     assert bucket.take(25.0, 0.0) and not bucket.take(1.0, 0.1)
     bucket.give_back(25.0)
@@ -45,7 +45,7 @@ def test_a_debt_is_paid_before_more_is_given():
     assert bucket.take(1.0, 3.1)
 
 
-def test_who_floods_is_dropped_and_nobody_else_is():
+def test_only_frames_of_a_flooding_peer_are_dropped():
     gate = PeerGate(LIMITS)
     assert num_admitted(gate, ALICE, 1000, 0.0) == 20
     assert num_admitted(gate, BOB, 15, 0.0) == 15
@@ -65,7 +65,7 @@ def test_one_key_has_one_budget_over_all_its_connections():
     assert sum(gate.admits(peer, 0, 0.0) for peer in connections) == 20
 
 
-def test_who_opens_too_many_sessions_loses_its_own_oldest():
+def test_a_peer_with_too_many_sessions_loses_its_oldest():
     gate = PeerGate(LIMITS)
     assert gate.on_frame(BOB, opening(9), 0.0) == []
     for session in (1, 2):
@@ -76,7 +76,7 @@ def test_who_opens_too_many_sessions_loses_its_own_oldest():
     assert gate.on_frame(ALICE, opening(4), 0.0) == []
 
 
-def test_a_new_connection_of_a_key_pushes_out_the_places_its_old_ones_left_behind():
+def test_a_new_connection_of_a_key_replaces_sessions_of_its_old_ones():
     gate = PeerGate(LIMITS)
     old, new = Peer("robot-key", b"old"), Peer("robot-key", b"new")
     for session in (1, 2):
@@ -84,7 +84,7 @@ def test_a_new_connection_of_a_key_pushes_out_the_places_its_old_ones_left_behin
     assert gate.on_frame(new, opening(3), 0.0) == [(old, Close(1, 1))]
 
 
-def test_frames_of_an_epoch_that_was_left_are_stale():
+def test_frames_of_an_older_epoch_are_stale():
     gate = PeerGate(LIMITS)
     gate.on_frame(ALICE, opening(1, epoch=5), 0.0)
     gate.on_frame(ALICE, Cancel(1, 6), 0.0)
@@ -93,7 +93,7 @@ def test_frames_of_an_epoch_that_was_left_are_stale():
     assert not gate.is_stale(BOB, Cancel(1, 0))
 
 
-def test_who_vanishes_gives_its_places_back_unless_it_returns_in_time():
+def test_a_vanished_peer_loses_its_sessions_unless_it_returns_in_time():
     gate = PeerGate(GateLimits(vanished_s=10.0))
     for peer in (ALICE, BOB):
         gate.admits(peer, 0, 0.0)
@@ -106,7 +106,7 @@ def test_who_vanishes_gives_its_places_back_unless_it_returns_in_time():
     assert gate.evict(1e6) == []
 
 
-def test_what_is_remembered_is_bounded_in_time_and_number():
+def test_remembered_peers_are_bounded_in_time_and_number():
     gate = PeerGate(LIMITS)
     for number in range(100):
         gate.admits(Peer("", b"%d" % number), 0, float(number))

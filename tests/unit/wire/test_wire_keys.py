@@ -24,7 +24,7 @@ from outrider.wire.keys import (
 from outrider.wire.server import RouterServer
 
 
-def test_keys_are_made_for_their_owner_only(tmp_path):
+def test_key_files_are_readable_by_their_owner_only(tmp_path):
     paths = create_keys(tmp_path, ("go2", "spare"))
     assert [path.name for path in paths] == ["verifier.key", "go2.key", "spare.key"]
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
@@ -47,7 +47,7 @@ def test_no_key_is_made_where_one_of_them_exists(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["spare.key"]
 
 
-def test_where_the_disk_is_full_amid_them_no_file_is_left(tmp_path):
+def test_if_the_disk_fills_up_no_key_file_is_left(tmp_path):
     (tmp_path / "spare.key.partial").symlink_to("/dev/full")
     with pytest.raises(
         ConfigError, match=r"cannot write .*spare\.key \(No space left on device\): make room"
@@ -79,7 +79,7 @@ def test_bad_key_files_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("damaged", ['"' * 40, "#" * 40, "é" * 40, "0" * 35, "0" * 41, ""])
-def test_a_damaged_key_is_found_wherever_it_stands(tmp_path, damaged):
+def test_a_damaged_key_is_detected_in_every_field(tmp_path, damaged):
     for path, load in zip(create_keys(tmp_path), (load_server_keys, load_client_keys), strict=True):
         whole = json.loads(path.read_text())
         for field, key in whole.items():
@@ -90,7 +90,7 @@ def test_a_damaged_key_is_found_wherever_it_stands(tmp_path, damaged):
                 load(path)
 
 
-def test_a_pair_whose_halves_are_of_two_is_found(tmp_path):
+def test_a_mismatched_key_pair_is_detected(tmp_path):
     paths = create_keys(tmp_path), create_keys(tmp_path / "others")
     for mine, other, load in zip(*paths, (load_server_keys, load_client_keys), strict=True):
         for field in ("public", "secret"):
@@ -143,7 +143,7 @@ def test_what_only_this_machine_can_reach(endpoint, expected):
     assert is_loopback(endpoint) is expected
 
 
-def test_all_addresses_are_for_those_who_bind():
+def test_the_wildcard_address_is_only_for_binding():
     check_endpoint("tcp://*:5757", to_bind=True)
     with pytest.raises(ConfigError, match="can only listen"):
         check_endpoint("tcp://*:5757")
@@ -158,7 +158,7 @@ def test_a_path_is_as_long_as_a_sockets_may_be(letter, to_bind):
         check_endpoint("ipc://" + letter * (most + 1), to_bind)
 
 
-def test_nothing_is_bound_in_the_place_of_a_file(tmp_path):
+def test_no_socket_is_bound_in_place_of_a_file(tmp_path):
     """libzmq would remove the file."""
     file = tmp_path / "notes"
     file.write_text("precious")
@@ -172,7 +172,7 @@ def test_nothing_is_bound_in_the_place_of_a_file(tmp_path):
     check_endpoint(f"ipc://{file}")
 
 
-def test_nothing_is_bound_in_the_place_of_what_listens(tmp_path):
+def test_no_socket_is_bound_in_place_of_a_listening_one(tmp_path):
     endpoint = f"ipc://{tmp_path}/verifier"
     with closing(RouterServer(endpoint)), pytest.raises(ConfigError, match="in use"):
         RouterServer(endpoint)
@@ -188,7 +188,7 @@ def test_keys_that_cannot_be_written_are_refused_by_name(tmp_path):
         create_keys(file)
 
 
-def test_an_added_robot_is_let_in_and_a_revoked_one_no_more(tmp_path):
+def test_an_added_robot_is_admitted_and_a_revoked_one_is_not(tmp_path):
     server_key, robot_key = create_keys(tmp_path, ("go2",))
     known = KnownRobots(load_server_keys(server_key), server_key)
     first = load_client_keys(robot_key).public.encode()
@@ -202,7 +202,7 @@ def test_an_added_robot_is_let_in_and_a_revoked_one_no_more(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["spare.key", "verifier.key"]
 
 
-def test_where_the_list_cannot_be_read_nobody_is_let_in(tmp_path):
+def test_if_the_key_file_cannot_be_read_no_robot_is_admitted(tmp_path):
     server_key, robot_key = create_keys(tmp_path)
     known = KnownRobots(load_server_keys(server_key), server_key)
     server_key.write_text("damaged")
@@ -211,7 +211,7 @@ def test_where_the_list_cannot_be_read_nobody_is_let_in(tmp_path):
     assert load_client_keys(robot_key).public.encode() not in known
 
 
-def test_a_list_that_can_be_read_again_counts_again(tmp_path, caplog):
+def test_a_key_file_that_is_readable_again_is_used_again(tmp_path, caplog):
     server_key, robot_key = create_keys(tmp_path)
     key = load_client_keys(robot_key).public.encode()
     known = KnownRobots(load_server_keys(server_key), server_key)
@@ -227,7 +227,7 @@ def test_a_list_that_can_be_read_again_counts_again(tmp_path, caplog):
     ]
 
 
-def test_who_is_revoked_while_a_verifier_starts_is_not_let_in(tmp_path):
+def test_a_robot_revoked_while_a_verifier_starts_is_not_admitted(tmp_path):
     server_key, robot_key = create_keys(tmp_path, ("go2",))
     key, read = load_client_keys(robot_key).public.encode(), load_server_keys(server_key)
     revoke_robots(tmp_path, ("go2",))
@@ -244,7 +244,7 @@ getattr(keys, sys.argv[1])(Path(sys.argv[2]), tuple(sys.argv[3:]))
 """
 
 
-def test_of_changes_at_once_none_is_lost(tmp_path):
+def test_concurrent_changes_of_the_key_file_are_all_kept(tmp_path):
     create_keys(tmp_path, ("lost",))
     changes = [("add_robots", f"go{number}") for number in range(4)] + [("revoke_robots", "lost")]
     with contextlib.ExitStack() as ending:
@@ -267,7 +267,7 @@ def test_of_changes_at_once_none_is_lost(tmp_path):
     assert sorted(robots) == ["go0", "go1", "go2", "go3"]
 
 
-def test_a_list_behind_a_link_is_not_parted_from_it(tmp_path):
+def test_a_key_file_behind_a_symbolic_link_is_not_replaced(tmp_path):
     server_key, _ = create_keys(tmp_path / "keys", ("go2",))
     server_key.rename(tmp_path / "elsewhere.key")
     server_key.symlink_to(tmp_path / "elsewhere.key")

@@ -57,8 +57,8 @@ def uniforms(seed: int, purpose: Purpose, position: int, count: int, first: int 
 
 def uniform(seed: int, purpose: Purpose, position: int, index: int = 0) -> float:
     """One number in (0, 1); see `uniforms`."""
-    block, place = divmod(index, _WORDS_PER_BLOCK)
-    word = block_words(seed, purpose, position, block)[place]
+    block, offset = divmod(index, _WORDS_PER_BLOCK)
+    word = block_words(seed, purpose, position, block)[offset]
     return ((word >> (64 - _BITS)) + 0.5) * 2.0**-_BITS
 
 

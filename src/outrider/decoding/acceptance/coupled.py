@@ -54,7 +54,7 @@ class Draws:
         if token_ids is None and runs == [range(len(self._samplings))]:
             return self
         samplings = [sampling for run in runs for sampling in self._samplings[run.start : run.stop]]
-        return Draws(samplings, lambda: _taken(self._noise, runs, token_ids))
+        return Draws(samplings, lambda: _noise_part(self._noise, runs, token_ids))
 
     def noisy(self, logits: Array) -> Array:
         """Return what the coupled choice maximises, from logits (R, S):
@@ -76,7 +76,9 @@ class Draws:
 
     def in_logits(self, gaps: Sequence[float]) -> list[float]:
         """Convert gaps between noisy values, one per row, to gaps in logits."""
-        return [gap * (one.temperature or 1.0) for gap, one in zip(gaps, self._samplings, strict=True)]
+        return [
+            gap * (sampling.temperature or 1.0) for gap, sampling in zip(gaps, self._samplings, strict=True)
+        ]
 
 
 def draws_on(device: torch.device, draws: Sequence[Draw], vocab_size: int) -> Draws:
@@ -84,10 +86,12 @@ def draws_on(device: torch.device, draws: Sequence[Draw], vocab_size: int) -> Dr
 
     The inputs of their noise are copied there now, without waiting.
     """
-    samplings = [one.sampling for one in draws]
-    if device.type == "cpu" or not any(one.temperature > 0.0 for one in samplings):
+    samplings = [draw.sampling for draw in draws]
+    if device.type == "cpu" or not any(sampling.temperature > 0.0 for sampling in samplings):
         return Draws(samplings, partial(noise_here, draws, vocab_size))
-    seeds = generator_keys([one.seed for one in samplings], [one.position for one in draws], device)
+    seeds = generator_keys(
+        [sampling.seed for sampling in samplings], [draw.position for draw in draws], device
+    )
     return Draws(samplings, partial(noise_there, seeds, vocab_size))
 
 
@@ -123,7 +127,7 @@ def _joined_runs(numbers: Sequence[range]) -> list[range]:
     return runs
 
 
-def _taken(noise: Array, runs: Sequence[range], token_ids: Array) -> Array:
+def _noise_part(noise: Array, runs: Sequence[range], token_ids: Array) -> Array:
     """Return parts of the noise, as slices: copying an index of rows to the device would block the host."""
     rows = joined([noise[run.start : run.stop] for run in runs])
     return rows if token_ids is None else rows.index_select(1, token_ids)
@@ -148,10 +152,10 @@ def _two_largest(noisy: Array) -> tuple[list[int], list[float]]:
     """Return what `two_passes` finds, in fewer operations:
     on a CPU each call costs more than its arithmetic.
     """
-    values, places = noisy.topk(2)
+    values, indices = noisy.topk(2)
     leads = [best - second for best, second in values.tolist()]
     # The order in which `topk` returns equal values is not specified.
-    return noisy.argmax(-1).tolist() if 0.0 in leads else [place for place, _ in places.tolist()], leads
+    return noisy.argmax(-1).tolist() if 0.0 in leads else [index for index, _ in indices.tolist()], leads
 
 
 def decide_there(logits: Array, draws: Draws, numbers_at_once: int = NUMBERS_AT_ONCE) -> Array:
@@ -180,7 +184,7 @@ def decide_exit(logits: Array, draws: Draws) -> Array:
     """Return float32 (R, 2), from logits (R, S): the shortlist index of an exit's choice,
     and the largest probability of the exit.
     """
-    return torch.cat([one.float() for one in _exit_choices(logits, draws)], dim=-1)
+    return torch.cat([column.float() for column in _exit_choices(logits, draws)], dim=-1)
 
 
 def decide_exit_here(logits: Array, draws: Draws) -> tuple[list[int], list[float]]:

@@ -54,8 +54,8 @@ def decode_varints(payload: bytes) -> np.ndarray:
     sizes = ends - starts
     if np.max(sizes) > MAX_BYTES or ((digits[ends - 1] == 0) & (sizes > 1)).any():
         raise ProtocolError(NOT_SHORTEST)
-    places = np.arange(len(digits)) - starts.repeat(sizes)
-    return np.bitwise_or.reduceat((digits & 0x7F).astype(np.int64) << 7 * places, starts)
+    offsets = np.arange(len(digits)) - starts.repeat(sizes)
+    return np.bitwise_or.reduceat((digits & 0x7F).astype(np.int64) << 7 * offsets, starts)
 
 
 class SparseRow(NamedTuple):

@@ -68,10 +68,10 @@ def _uniform(keys: Array, purpose: int, num_blocks: int) -> Array:
 
 def _words(keys: Array, purpose: int, num_blocks: int) -> Array:
     """Return int64 (R, 4 * num_blocks): the generator's 64-bit words for each row's key and counters."""
-    first_key, place = keys[:, :, None].unbind()
-    none = torch.zeros_like(place)
+    first_key, position = keys[:, :, None].unbind()
+    none = torch.zeros_like(position)
     # The counter is incremented before each block, as in numpy.
-    state = [torch.arange(1, num_blocks + 1, device=keys.device)[None], none, place, none]
+    state = [torch.arange(1, num_blocks + 1, device=keys.device)[None], none, position, none]
     second_key = purpose
     for _ in range(_ROUNDS):
         (high, low), (other_high, other_low) = (

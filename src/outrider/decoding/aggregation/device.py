@@ -69,7 +69,7 @@ class DeviceMachine:
             self._tokenizer.vocab_size,
             profile=self._profile,
         )
-        self._asked_s = now_s
+        self._join_sent_s = now_s
         self._join = Join(
             self._session,
             self._epoch,
@@ -105,8 +105,8 @@ class DeviceMachine:
                 self.failure = LinkError("the cloud has other documents than this text began with: ask again")
                 return []
             if self.text.share is not None:
-                return list(self.text.tell_all())
-            self.text.profile.round_trip_s = max(0.0, now_s - self._asked_s - self.cloud_prefill_s)
+                return list(self.text.repeat_all())
+            self.text.profile.round_trip_s = max(0.0, now_s - self._join_sent_s - self.cloud_prefill_s)
             return list(self.text.on_share(frame.share, now_s))
         if isinstance(frame, (Drafted, Settled, Behind)):
             return list(self.text.on_frame(frame, now_s))
@@ -116,12 +116,12 @@ class DeviceMachine:
             self.failure = error_of(frame)
         return []
 
-    def ask_again(self, now_s: float) -> list[EdgeFrame]:
+    def retry(self, now_s: float) -> list[EdgeFrame]:
         """Return the frames to repeat after a long silence."""
         if self.text.share is None:
-            self._asked_s = now_s
+            self._join_sent_s = now_s
             return [self._join]
-        return list(self.text.ask_again())
+        return list(self.text.retry())
 
     def cancel(self) -> list[EdgeFrame]:
         """Return the frames that end a text, finished or not."""
@@ -140,7 +140,7 @@ class Account:
         self._machine = machine
         self._tokenizer = tokenizer
         self._on_verified = on_verified
-        self._told = 0
+        self._num_reported = 0
         self._bytes_up = self._bytes_down = self._prompt_bytes = 0
 
     def on_sent(self, frame: EdgeFrame, num_bytes: int) -> None:
@@ -157,11 +157,11 @@ class Account:
         else:
             self._bytes_down += num_bytes
 
-    def tell_owner(self, elapsed_s: float) -> None:
+    def report(self, elapsed_s: float) -> None:
         """Report the tokens that have become final since the last call."""
         tokens = self._machine.text.tokens
-        if len(tokens) > self._told:
-            new, self._told = tokens[self._told :], len(tokens)
+        if len(tokens) > self._num_reported:
+            new, self._num_reported = tokens[self._num_reported :], len(tokens)
             self._on_verified(Verified(new, self._words(tokens), elapsed_s))
 
     def decoded(self, elapsed_s: float, link: LinkState, target_passes: int) -> Decoded:

@@ -91,7 +91,7 @@ class PeerDecoder(TextDecoder):
 
     def _begin(self, request: DecodeRequest, on_verified: Callable[[Verified], None]) -> None:
         self._start_s = self._clock()
-        self._patience = RetryTimer(self._config.silence_s, self._link.generation, self._start_s)
+        self._retry = RetryTimer(self._config.silence_s, self._link.generation, self._start_s)
         self._account = Account(self._machine, self._tokenizer, on_verified)
         self._answer: _Answer | None = None
         contexts = self._documents(request.prompt)
@@ -113,11 +113,11 @@ class PeerDecoder(TextDecoder):
         if received is not None:
             frame, num_bytes = received
             self._account.on_received(frame, num_bytes)
-            self._patience.on_heard(frame, self._clock())
+            self._retry.on_frame(frame, self._clock())
             self._send(self._machine.receive(frame, self._clock()))
         if self._machine.failure is not None:
             raise with_own_model(self._machine.failure, self._model_name)
-        self._account.tell_owner(self._clock() - self._start_s)
+        self._account.report(self._clock() - self._start_s)
 
     def _work(self, now_s: float) -> None:
         answer = self._answer
@@ -131,7 +131,7 @@ class PeerDecoder(TextDecoder):
             self._answer = None
             decode_s = now_s - answer.started_s
             self._send(self._machine.on_drafted(answer.prefix, answer.probs, decode_s, now_s))
-            self._account.tell_owner(self._clock() - self._start_s)
+            self._account.report(self._clock() - self._start_s)
 
     def _run(self, prefix: tuple[int, ...]) -> _Answer:
         started_s = self._clock()
@@ -149,8 +149,8 @@ class PeerDecoder(TextDecoder):
 
     def _watch_link(self, now_s: float) -> None:
         """Repeat requests after a reconnect or a long silence."""
-        if self._patience.verdict(True, self._link.generation, now_s) == "ask again":
-            self._send(self._machine.ask_again(now_s))
+        if self._retry.advice(True, self._link.generation, now_s) == "retry":
+            self._send(self._machine.retry(now_s))
 
     def _send(self, frames: list[EdgeFrame]) -> None:
         for frame in frames:

@@ -28,7 +28,7 @@ from outrider.core.frames import (
 from outrider.core.ports import Array
 from outrider.decoding.acceptance.counter_rng import CounterChance
 from outrider.decoding.acceptance.packing import pack_peer_rows
-from outrider.decoding.aggregation.heard_drafts import HeardDrafts
+from outrider.decoding.aggregation.received_drafts import ReceivedDrafts
 from outrider.decoding.aggregation.rule import (
     PeerDraft,
     aggregate,
@@ -60,12 +60,11 @@ class PeerText:
         max_new_tokens: int,
         end_ids: frozenset[int],
         vocab_size: int,
-        share: int | None = None,
         profile: Profile | None = None,
     ) -> None:
         """`profile`: times and acceptance rates learnt from earlier texts of the same peers."""
         self.side = side
-        self.share = FULL_SHARE if rules.sync == "alone" else share
+        self.share: int | None = FULL_SHARE if rules.sync == "alone" else None
         self.profile = profile or Profile()
         self.aggregator: PeerSide = "cloud" if rules.aggregator == "cloud" else "device"
         self.num_switches = 0
@@ -77,9 +76,9 @@ class PeerText:
         self._chance = CounterChance(rules.seed)
         self._text = DigestedText(digest)
         self._drafts: list[PeerDraft] = []
-        self._heard = HeardDrafts(vocab_size, has_rows=rules.rule != "coupled")
+        self._received = ReceivedDrafts(vocab_size, has_rows=rules.rule != "coupled")
         self._verdicts: dict[int, Settled] = {}
-        self._asked: tuple[int, float] | None = None
+        self._rejected_at: tuple[int, float] | None = None
         self._collected = False
 
     @property
@@ -108,7 +107,7 @@ class PeerText:
         if self.share is not None:
             return []
         self.share = share
-        return [*self._say_again(0), *self._settle(now_s)]
+        return [*self._draft_frames(0), *self._settle(now_s)]
 
     def on_drafted(
         self, prefix: tuple[int, ...], probs: Array, decode_s: float, now_s: float
@@ -120,13 +119,13 @@ class PeerText:
         self.profile.on_decoded(self.side, decode_s)
         draft = make_draft(probs, self._rules.rule, self._rules.seed, self.side, len(prefix))
         self._drafts.append(draft)
-        return [*self._say_again(len(self._drafts) - 1), *self._settle(now_s)]
+        return [*self._draft_frames(len(self._drafts) - 1), *self._settle(now_s)]
 
     def on_frame(self, frame: PeerFrame, now_s: float) -> list[PeerFrame]:
         """Take a frame and return the frames to send. Raises ProtocolError for an impossible frame."""
         if isinstance(frame, Drafted):
             self._check_tokens(frame.tokens)
-            self._heard.add(frame, len(self._text))
+            self._received.add(frame, len(self._text))
             self._measure(frame, now_s)
         elif isinstance(frame, Settled):
             self._check_tokens(frame.tokens)
@@ -137,18 +136,18 @@ class PeerText:
             return self._repeat(frame)
         return self._settle(now_s)
 
-    def ask_again(self) -> list[PeerFrame]:
+    def retry(self) -> list[PeerFrame]:
         """Return the frames to repeat after a long silence, because either side's may have been lost."""
         if self.done or self._rules.sync == "alone":
             return []
-        return [self._behind(), *self._say_again(0)]
+        return [self._behind(), *self._draft_frames(0)]
 
-    def tell_all(self) -> list[PeerFrame]:
+    def repeat_all(self) -> list[PeerFrame]:
         """Return the whole text, for a peer that has lost it."""
-        return [self._settled(0), *self._say_again(0)]
+        return [self._settled(0), *self._draft_frames(0)]
 
     @property
-    def _tells(self) -> bool:
+    def _sends_decisions(self) -> bool:
         """Whether the other side cannot derive this side's decisions itself."""
         if self._rules.sync == "alone":
             return False
@@ -162,19 +161,19 @@ class PeerText:
 
     # Sending.
 
-    def _say_again(self, first: int) -> list[PeerFrame]:
+    def _draft_frames(self, first: int) -> list[PeerFrame]:
         """Return the drafts from index `first` on, as far as the other side needs them."""
         if self._rules.sync == "alone" or self.share is None:
             return []
         if self._rules.sync == "sequence":
-            return self._say_sequence()
+            return self._sequence_frames()
         if self._rules.rule == "coupled":
             return self._owned_runs(first)
         if self._rules.aggregator == self.side or first >= len(self._drafts):
             return []
         return [self._run(first, len(self._drafts))]
 
-    def _say_sequence(self) -> list[PeerFrame]:
+    def _sequence_frames(self) -> list[PeerFrame]:
         """Do DRDG/SW: once the device has written its own text, it asks for the cloud's."""
         if self.done or not self._ends(self._drafted_text()):
             return []
@@ -188,10 +187,10 @@ class PeerText:
         frames: list[PeerFrame] = []
         start = None
         for index in range(first, len(self._drafts) + 1):
-            ours = index < len(self._drafts) and self._owner(len(self._text) + index) == self.side
-            if ours and start is None:
+            is_own = index < len(self._drafts) and self._owner(len(self._text) + index) == self.side
+            if is_own and start is None:
                 start = index
-            elif not ours and start is not None:
+            elif not is_own and start is not None:
                 frames.append(self._run(start, index))
                 start = None
         return frames
@@ -231,17 +230,17 @@ class PeerText:
             raise ProtocolError(f"the peers hold different texts of {frame.base} tokens: begin again")
         self._collected = True
         known: list[PeerFrame] = [self._settled(frame.base)] if self.share is not None else []
-        return known + self._say_again(0)
+        return known + self._draft_frames(0)
 
     def _measure(self, frame: Drafted, now_s: float) -> None:
         """Measure the round trip: the other side's first draft after a rejection, less its decode time."""
         decode_s = frame.decode_us / 1e6
         self.profile.on_decoded(other_side(self.side), decode_s)
-        if self._asked is None or frame.base != self._asked[0]:
+        if self._rejected_at is None or frame.base != self._rejected_at[0]:
             return
         if frame.digest == self._text.digest_at(frame.base):
-            self.profile.round_trip_s = max(0.0, now_s - self._asked[1] - decode_s)
-            self._asked = None
+            self.profile.round_trip_s = max(0.0, now_s - self._rejected_at[1] - decode_s)
+            self._rejected_at = None
 
     def _check_tokens(self, tokens: tuple[int, ...]) -> None:
         if any(token >= self._vocab_size for token in tokens):
@@ -260,10 +259,10 @@ class PeerText:
                 break
             first = len(self._text) if first is None else first
             rejected_other = self._commit(token)
-            if self._tells:
+            if self._sends_decisions:
                 self._choose_aggregator()
-                self._asked = (len(self._text), now_s) if rejected_other else self._asked
-        return [self._settled(first)] if first is not None and self._tells else []
+                self._rejected_at = (len(self._text), now_s) if rejected_other else self._rejected_at
+        return [self._settled(first)] if first is not None and self._sends_decisions else []
 
     def _apply_verdict(self) -> bool:
         """Commit what the other side has settled from this position on, if it has sent that."""
@@ -288,28 +287,28 @@ class PeerText:
             return None
         position = len(self._text)
         own = self._drafts[0] if self._drafts else None
-        theirs = self._heard.at(position, self._text.digest)
+        other_draft = self._received.at(position, self._text.digest)
         if self._rules.sync == "sequence":
-            return self._decide_sequence(own, theirs)
+            return self._decide_sequence(own, other_draft)
         if self._rules.rule == "coupled" or self._rules.sync == "alone":
-            draft = own if self._owner(position) == self.side else theirs
+            draft = own if self._owner(position) == self.side else other_draft
             return draft.token if draft is not None else None
-        if self.aggregator != self.side or own is None or theirs is None:
+        if self.aggregator != self.side or own is None or other_draft is None:
             return None
-        drafts = (own, theirs) if self.side == "device" else (theirs, own)
+        drafts = (own, other_draft) if self.side == "device" else (other_draft, own)
         if self._rules.rule == "rejection":
             return aggregate(drafts, self.share, position, self._chance)
         assert drafts[0].row is not None and drafts[1].row is not None
         return likeliest((drafts[0].row, drafts[1].row), self.share)
 
-    def _decide_sequence(self, own: PeerDraft | None, theirs: PeerDraft | None) -> int | None:
+    def _decide_sequence(self, own: PeerDraft | None, other_draft: PeerDraft | None) -> int | None:
         """Do DRDG/SW: the device waits for both texts, then takes one of them whole (RAG-Sequence)."""
         if self.side == "cloud":
             return None
         begun = len(self._text) > 0
-        if not begun and (theirs is None or not self._ends(self._drafted_text())):
+        if not begun and (other_draft is None or not self._ends(self._drafted_text())):
             return None
-        draft = own if self._owner(0) == "device" else theirs
+        draft = own if self._owner(0) == "device" else other_draft
         return draft.token if draft is not None else None
 
     def _owner(self, position: int) -> PeerSide:
@@ -327,17 +326,17 @@ class PeerText:
 
     def _commit(self, token: int) -> bool:
         """Commit a token and drop drafts that contradict it; return whether the other side's draft did."""
-        theirs = self._heard.take(len(self._text), self._text.digest)
+        other_draft = self._received.take(len(self._text), self._text.digest)
         if self._drafts:
             self._note(self.side, self._drafts[0].token == token)
             if self._drafts[0].token == token:
                 del self._drafts[0]
             else:
                 self._drafts.clear()
-        if theirs is not None:
-            self._note(other_side(self.side), theirs.token == token)
+        if other_draft is not None:
+            self._note(other_side(self.side), other_draft.token == token)
         self._text.extend((token,))
-        return theirs is not None and theirs.token != token
+        return other_draft is not None and other_draft.token != token
 
     def _note(self, side: PeerSide, accepted: bool) -> None:
         if side == self.side:

@@ -60,7 +60,7 @@ class QuotingModel(UnbatchedModel):
         """Return the preferred next token and its probability;
         None in the middle of the other model's line.
         """
-        ends = [place + 1 for place, token in enumerate(text) if self._ends_line(token)]
+        ends = [index + 1 for index, token in enumerate(text) if self._ends_line(token)]
         starts = [0, *ends]
         line = text[starts[-1] :]
         is_quoted = any(text[start:end] == quotation for start, end in zip(starts, ends, strict=False))
@@ -102,13 +102,13 @@ def best_document(question: str, documents: Sequence[str]) -> str:
     """Return the document with most of the question's words, the first one on a tie;
     empty if none has enough.
     """
-    wanted = _telling(question) - _ASKING
-    shares = [len(wanted & _telling(document)) / max(1, len(wanted)) for document in documents]
+    wanted = _content_words(question) - _ASKING
+    shares = [len(wanted & _content_words(document)) / max(1, len(wanted)) for document in documents]
     best = max(shares, default=0.0)
     return documents[shares.index(best)] if best >= LEAST_SHARE else ""
 
 
-def _telling(text: str) -> set[str]:
+def _content_words(text: str) -> set[str]:
     """Return the content words of a text, without a plural s."""
     words = set(_WORD.findall(text.lower())) - FUNCTION_WORDS
     return {word.removesuffix("s") or word for word in words} - _ASKING

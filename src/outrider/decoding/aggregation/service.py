@@ -58,7 +58,7 @@ class Prepare:
 
 
 @dataclass(frozen=True)
-class Say:
+class Predict:
     """A job: run the model to get the distribution after a prefix."""
 
     key: SessionKey
@@ -66,9 +66,9 @@ class Say:
     prefix: tuple[int, ...]
 
 
-ServiceJob = Prepare | Say
+ServiceJob = Prepare | Predict
 JobResult = int | Array | Exception
-"""For `Prepare` the side's log weight; for `Say` the distribution (V,)."""
+"""For `Prepare` the side's log weight; for `Predict` the distribution (V,)."""
 
 
 @dataclass
@@ -118,7 +118,7 @@ class AggregationService(FrameService):
             frames = self._refuse(key, frame.epoch, error)
         self._worker.keep_only(self._sessions)
         silent = to_probe(self._sessions, self._limits, self._clock()) if any(map(is_busy, frames)) else []
-        probes = [Reply(key.peer, self._pong(key.session, one.join.epoch)) for key, one in silent]
+        probes = [Reply(key.peer, self._pong(key.session, session.join.epoch)) for key, session in silent]
         return [*probes, *[Reply(peer, answer) for answer in frames]]
 
     def next_job(self) -> ServiceJob | None:
@@ -135,13 +135,13 @@ class AggregationService(FrameService):
         session = self._session_of(job)
         if session is None:
             return False
-        return session.text.wants(job.prefix) if isinstance(job, Say) else session.prepared is None
+        return session.text.wants(job.prefix) if isinstance(job, Predict) else session.prepared is None
 
     def run(self, job: ServiceJob) -> JobResult:
         """Run a job on the model. Errors are returned, so that one session's input cannot end the others."""
         session = self._sessions[job.key]
         try:
-            if isinstance(job, Say):
+            if isinstance(job, Predict):
                 sampling = document_sampling(session.join.rules)
                 return self._worker.distribution(job.key, job.prefix, sampling)
             contexts = self._retrieve(Prompt(session.join.text, session.join.jpeg))
@@ -159,7 +159,7 @@ class AggregationService(FrameService):
             return []
         if isinstance(result, Exception):
             frames = self._refuse(job.key, job.epoch, result)
-        elif isinstance(job, Say):
+        elif isinstance(job, Predict):
             frames = list(session.text.on_drafted(job.prefix, result, compute_s, self._clock()))
         else:
             frames = self._on_prepared(session, int(result), compute_s)
@@ -175,7 +175,7 @@ class AggregationService(FrameService):
             send(reply)
         return True
 
-    def next_look_s(self) -> float | None:
+    def max_wait_s(self) -> float | None:
         """Return None: only frames bring new work."""
         return None
 
@@ -191,7 +191,7 @@ class AggregationService(FrameService):
     def _dispatch(self, key: SessionKey, frame: EdgeFrame) -> list[CloudFrame]:
         session = self._sessions.get(key)
         if session is not None:
-            session.presence.heard_s = self._clock()
+            session.presence.last_frame_s = self._clock()
         if isinstance(frame, Join):
             return self._on_join(key, frame)
         if isinstance(frame, Ping):
@@ -215,8 +215,8 @@ class AggregationService(FrameService):
         if session is not None and join.epoch <= session.join.epoch:
             if join.epoch < session.join.epoch:
                 return []
-            said_already = session.refusal or session.prepared
-            return [said_already] if said_already is not None else []
+            answer = session.refusal or session.prepared
+            return [answer] if answer is not None else []
         if session is None:
             self.evict_idle()
             if not make_room(self._sessions, self._limits, self._clock()):
@@ -280,7 +280,7 @@ def _job_of(key: SessionKey, session: _Session) -> ServiceJob | None:
     if session.prepared is None:
         return Prepare(key, session.join.epoch)
     prefix = session.text.next_prefix()
-    return None if prefix is None else Say(key, session.join.epoch, prefix)
+    return None if prefix is None else Predict(key, session.join.epoch, prefix)
 
 
 class JointService(FrameService):
@@ -306,13 +306,13 @@ class JointService(FrameService):
             return self._peers.step(send) or self._verifier.step(send)
         return self._verifier.step(send) or self._peers.step(send)
 
-    def listen(self, take_in: Callable[[], None]) -> None:
-        """Make the verifier call `take_in` during its forward passes."""
-        self._verifier.listen(take_in)
+    def set_poll(self, poll: Callable[[], None]) -> None:
+        """Make the verifier call `poll` during its forward passes."""
+        self._verifier.set_poll(poll)
 
-    def next_look_s(self) -> float | None:
-        looks = [service.next_look_s() for service in (self._verifier, self._peers)]
-        return min((look_s for look_s in looks if look_s is not None), default=None)
+    def max_wait_s(self) -> float | None:
+        waits_s = [service.max_wait_s() for service in (self._verifier, self._peers)]
+        return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
 
     def evict_idle(self) -> None:
         self._verifier.evict_idle()

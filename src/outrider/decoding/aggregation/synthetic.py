@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from outrider.core.errors import ConfigError
-from outrider.decoding.fakes.synthetic import Place, SyntheticModel, certain_rows, mixed_bits
+from outrider.decoding.fakes.synthetic import SyntheticModel, TextEnd, certain_rows, mixed_bits
 from outrider.decoding.fakes.synthetic_fit import NUM_CHOICES
 
 _CHOICE, _AGREE, _OTHER = range(100, 103)
@@ -28,7 +28,8 @@ class AcceptanceTarget:
     def __post_init__(self) -> None:
         if not (0.0 <= self.device <= 1.0 and 0.0 <= self.cloud <= 1.0 <= self.device + self.cloud):
             raise ConfigError(
-                f"acceptance rates {self.device} and {self.cloud} cannot be: one draft stands at every token"
+                f"acceptance rates {self.device} and {self.cloud} must lie within 0 and 1 "
+                "and sum to at least 1: one of the two drafts is accepted at every token"
             )
 
     @property
@@ -52,9 +53,9 @@ def certain_pair(target: AcceptanceTarget, seed: int) -> tuple[SyntheticModel, S
     return device, cloud
 
 
-def _choice(seed: int, agreement: float, place: Place) -> int:
+def _choice(seed: int, agreement: float, end: TextEnd) -> int:
     """Return the cloud's choice after a text, or another one where the two disagree."""
-    digest = place.digest
+    digest = end.digest
     choice = mixed_bits(seed, digest, _CHOICE) % NUM_CHOICES
     if mixed_bits(seed, digest, _AGREE) / 2.0**64 >= agreement:
         choice += 1 + mixed_bits(seed, digest, _OTHER) % (NUM_CHOICES - 1)

@@ -17,7 +17,7 @@ from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.aggregation.config import AggregationConfig, document_sampling
 from outrider.decoding.aggregation.device import Account, DeviceMachine
 from outrider.decoding.aggregation.peer import PeerText
-from outrider.decoding.aggregation.service import AggregationService, Say, ServiceJob
+from outrider.decoding.aggregation.service import AggregationService, Predict, ServiceJob
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight, plain_context
 from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.drivers.linked_decoder import ignore_verified, never_cancelled
@@ -122,7 +122,7 @@ class VirtualPeers(TextDecoder):
         self._device: _Computer[tuple[int, ...]] = _Computer(world.device)
         self._cloud: _Computer[ServiceJob] = _Computer(world.cloud)
         self._prefilled = False
-        self._heard_s = 0.0
+        self._last_frame_s = 0.0
 
     @property
     def now_s(self) -> float:
@@ -170,7 +170,7 @@ class VirtualPeers(TextDecoder):
 
     def _begin(self, request: DecodeRequest, on_verified: Callable[[Verified], None]) -> None:
         self._agenda.clear()
-        self._start_s = self._heard_s = self.now_s
+        self._start_s = self._last_frame_s = self.now_s
         self._account = Account(self._machine, self._tokenizer, on_verified)
         self._device = _Computer(self._world.device, number=self._device.number + 1)
         self._cloud = _Computer(self._world.cloud, number=self._cloud.number + 1)
@@ -187,11 +187,11 @@ class VirtualPeers(TextDecoder):
 
     def _watch(self) -> None:
         """Let both sides repeat requests after a long silence."""
-        if self.now_s - self._heard_s >= self._config.silence_s:
-            self._heard_s = self.now_s
-            self._send_up(self._machine.ask_again(self.now_s))
+        if self.now_s - self._last_frame_s >= self._config.silence_s:
+            self._last_frame_s = self.now_s
+            self._send_up(self._machine.retry(self.now_s))
             text = self._service.text_of(_KEY)
-            self._send_down(list(text.ask_again()) if text is not None else [])
+            self._send_down(list(text.retry()) if text is not None else [])
         self._at(self._config.silence_s, self._watch)
 
     def _at(self, delay_s: float, action: Callable[[], None]) -> None:
@@ -201,7 +201,7 @@ class VirtualPeers(TextDecoder):
         self._start_device()
         self._start_cloud()
         self._agenda.step()
-        self._account.tell_owner(self.now_s - self._start_s)
+        self._account.report(self.now_s - self._start_s)
 
     def _start_device(self) -> None:
         prefix, text = self._machine.text.next_prefix(), self._machine.text
@@ -222,7 +222,7 @@ class VirtualPeers(TextDecoder):
 
     def _start_cloud(self) -> None:
         running = self._cloud.job
-        if isinstance(running, Say) and not self._service.wants(running) and self._world.interruptible:
+        if isinstance(running, Predict) and not self._service.wants(running) and self._world.interruptible:
             self._cloud.job = None
         job = None if self._cloud.job is not None else self._service.next_job()
         if job is None:
@@ -230,7 +230,7 @@ class VirtualPeers(TextDecoder):
         self._cloud.job, self._cloud.number = job, self._cloud.number + 1
         number = self._cloud.number
         duration_s = (
-            self._cloud.forward_s(job.prefix) if isinstance(job, Say) else self._world.cloud.prefill_s
+            self._cloud.forward_s(job.prefix) if isinstance(job, Predict) else self._world.cloud.prefill_s
         )
         self._at(duration_s, lambda: self._end_cloud(number, job, duration_s))
 
@@ -238,7 +238,7 @@ class VirtualPeers(TextDecoder):
         if number != self._cloud.number or self._cloud.job is None:
             return
         self._cloud.job = None
-        self._cloud.cached = job.prefix if isinstance(job, Say) else ()
+        self._cloud.cached = job.prefix if isinstance(job, Predict) else ()
         result = self._service.run(job)
         self._reply(self._service.finish(job, result, duration_s))
 
@@ -248,9 +248,9 @@ class VirtualPeers(TextDecoder):
             self._account.on_sent(frame, num_bytes)
             arrival_s = self._arrival_s(self._uplink, frame, num_bytes)
             if arrival_s is not None:
-                self._at(arrival_s - self.now_s, partial(self._hear_up, frame))
+                self._at(arrival_s - self.now_s, partial(self._receive_up, frame))
 
-    def _hear_up(self, frame: EdgeFrame) -> None:
+    def _receive_up(self, frame: EdgeFrame) -> None:
         self._reply(self._service.receive(_PEER, frame))
 
     def _reply(self, replies: list[Reply]) -> None:
@@ -262,7 +262,7 @@ class VirtualPeers(TextDecoder):
             self._account.on_received(frame, num_bytes)
             arrival_s = self._arrival_s(self._downlink, frame, num_bytes)
             if arrival_s is not None:
-                self._at(arrival_s - self.now_s, partial(self._hear_down, frame))
+                self._at(arrival_s - self.now_s, partial(self._receive_down, frame))
 
     def _arrival_s(self, channel: Channel, frame: Frame, num_bytes: int) -> float | None:
         arrival_s = channel.arrival_s(self.now_s, num_bytes)
@@ -270,8 +270,8 @@ class VirtualPeers(TextDecoder):
             return None
         return arrival_s + self._world.extra_delay_s(frame, num_bytes, self.now_s)
 
-    def _hear_down(self, frame: CloudFrame) -> None:
-        self._heard_s = self.now_s
+    def _receive_down(self, frame: CloudFrame) -> None:
+        self._last_frame_s = self.now_s
         self._send_up(self._machine.receive(frame, self.now_s))
         if self._machine.failure is not None:
             raise self._machine.failure

@@ -18,10 +18,10 @@ from outrider.decoding.protocol.limits import CloudLimits
 
 @dataclass
 class Presence:
-    """When a peer's last frame came (`heard_s`), and when it was last probed while silent (`probed_s`)."""
+    """When a peer's last frame came, and when it was last probed while silent."""
 
-    heard_s: float
-    probed_s: float = -math.inf
+    last_frame_s: float
+    last_probe_s: float = -math.inf
 
 
 class Holder(Protocol):
@@ -44,7 +44,7 @@ _Holder = TypeVar("_Holder", bound=Holder)
 def drop_idle(holders: MutableMapping[SessionKey, _Holder], idle_s: float, now_s: float) -> None:
     """Close the sessions of peers that were silent for over `idle_s`. A peer that returns begins anew."""
     for key, holder in list(holders.items()):
-        if now_s - holder.presence.heard_s > idle_s:
+        if now_s - holder.presence.last_frame_s > idle_s:
             del holders[key]
 
 
@@ -56,7 +56,7 @@ def make_room(holders: MutableMapping[SessionKey, _Holder], limits: CloudLimits,
         for key in [key for key, holder in holders.items() if holder.refused]:
             del holders[key]
     if len(holders) >= limits.max_sessions:
-        idle = {key: holder.presence.heard_s for key, holder in holders.items() if holder.is_idle}
+        idle = {key: holder.presence.last_frame_s for key, holder in holders.items() if holder.is_idle}
         oldest = min(idle, key=idle.__getitem__, default=None)
         if oldest is not None and now_s - idle[oldest] > limits.rest_s:
             del holders[oldest]
@@ -70,8 +70,8 @@ def to_probe(
     silent = []
     for key, holder in holders.items():
         presence = holder.presence
-        if max(presence.heard_s, presence.probed_s) < now_s - limits.probe_s:
-            presence.probed_s = now_s
+        if max(presence.last_frame_s, presence.last_probe_s) < now_s - limits.probe_s:
+            presence.last_probe_s = now_s
             silent.append((key, holder))
     return silent
 

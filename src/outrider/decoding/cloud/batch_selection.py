@@ -29,10 +29,10 @@ class Candidate(NamedTuple):
     later_chance: float = 0.0
 
     def worth(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> float:
-        """Return the worth in tokens, less the fixed cost of a place in a batch: a verification that waits
+        """Return the worth in tokens, less the fixed cost of a slot in a batch: a verification that waits
         has more to verify in its next forward. Each batch that began without it adds to its worth.
         """
-        return self.tokens - tuning.place_tokens + tuning.wait_tokens * self.left_out
+        return self.tokens - tuning.slot_tokens + tuning.wait_tokens * self.left_out
 
     def drafted_gain(self, token_price: float) -> float:
         """Return the tokens gained by all cloud drafts that are worth `token_price` tokens each."""
@@ -51,14 +51,14 @@ class BatchSum:
         self._worth = self._next = self._later = 0.0
         self._size = self._drafting = 0
 
-    def add(self, one: Candidate) -> None:
+    def add(self, candidate: Candidate) -> None:
         """Add a verification."""
         self._size += 1
-        self._worth += one.worth(self._tuning)
-        if one.next_chance > 0.0:
+        self._worth += candidate.worth(self._tuning)
+        if candidate.next_chance > 0.0:
             self._drafting += 1
-            self._next += one.next_chance
-            self._later += one.later_chance
+            self._next += candidate.next_chance
+            self._later += candidate.later_chance
 
     def rate(self, batch_s: Callable[[int], float], draft_s: Callable[[int], float]) -> float:
         """Return the highest tokens per second, with as many rounds of drafting by the cloud as raise it."""
@@ -73,7 +73,7 @@ class BatchSum:
         return worth / time_s
 
 
-def worth_joining(
+def select_batch(
     candidates: Sequence[Candidate],
     batch_s: Callable[[int], float],
     tuning: AdaptiveTuning = DEFAULT_TUNING,
@@ -91,9 +91,9 @@ def worth_joining(
     wait; their robots may draft more meanwhile. If the added time grows with the batch, some wait even among
     equals: the last in order.
     """
-    wanting = sum(one.next_chance > 0.0 for one in candidates)
-    token_price = price * draft_s(wanting) / wanting if wanting else 0.0
-    values = [one.worth(tuning) + one.drafted_gain(token_price) for one in candidates]
+    num_drafting = sum(candidate.next_chance > 0.0 for candidate in candidates)
+    token_price = price * draft_s(num_drafting) / num_drafting if num_drafting else 0.0
+    values = [candidate.worth(tuning) + candidate.drafted_gain(token_price) for candidate in candidates]
     order = sorted(range(len(candidates)), key=lambda index: (candidates[index].can_wait, -values[index]))
     least = sum(not candidate.can_wait for candidate in candidates)
     batch, best, size = BatchSum(tuning), 0.0, len(order)
@@ -107,19 +107,19 @@ def worth_joining(
     return set(order[:size]), best
 
 
-def worth_drafting(
+def select_drafting(
     candidates: Mapping[int, Candidate], price: float, draft_s: Callable[[int], float]
 ) -> set[int]:
     """Return the indices of the candidates for which the cloud should first draft, at a cost to all."""
-    wanting = sorted(candidates, key=lambda index: -candidates[index].next_chance)
+    by_chance = sorted(candidates, key=lambda index: -candidates[index].next_chance)
     best, size, gain = 0.0, 0, 0.0
-    for count, index in enumerate(wanting, 1):
+    for count, index in enumerate(by_chance, 1):
         if candidates[index].next_chance <= 0.0:
             break
         gain += candidates[index].next_chance
         if gain - price * draft_s(count) > best:
             best, size = gain - price * draft_s(count), count
-    return set(wanting[:size])
+    return set(by_chance[:size])
 
 
 def fitting(jobs: Sequence[Verify], limits: CloudLimits) -> list[Verify]:

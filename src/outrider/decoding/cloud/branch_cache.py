@@ -127,8 +127,8 @@ class BranchCache:
         follows, ahead = {digest}, [digest]
         while ahead:
             node = self._nodes.get(ahead.pop())
-            after = [] if node is None else [one for _, one in node.offers.values()]
-            ahead += [one for one in after if one not in follows]
+            after = [] if node is None else [child for _, child in node.offers.values()]
+            ahead += [child for child in after if child not in follows]
             follows.update(after)
         for digest, node in list(self._nodes.items()):
             if node.length < length or (node.of_cloud and digest not in follows):

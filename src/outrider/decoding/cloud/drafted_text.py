@@ -24,7 +24,7 @@ class DraftedText(DraftView):
         self._branches = BranchCache()
         self._best: dict[Tokens, tuple[Tokens, tuple[Evidence, ...]]] = {}
         """Cached results of `best`, until the text or the branches change."""
-        self._step_wanted: int | None = None
+        self._step_requested_at: int | None = None
 
     def replace(self, text: DigestedText) -> None:
         """Commit another text instead."""
@@ -43,14 +43,14 @@ class DraftedText(DraftView):
     def offer_runs(self, length: int, digest: int, runs: Sequence[Run]) -> None:
         """Keep branches from the text with this length and digest. An empty `runs` asks for a step there."""
         if not runs:
-            self._step_wanted = digest
+            self._step_requested_at = digest
         self._branches.add_runs(length, digest, runs)
         self._best.clear()
 
     def offer_branch(self, length: int, digest: int, tokens: Tokens, evidence: Sequence[Evidence]) -> None:
         """Keep one branch with its evidence. An empty branch asks for a step there."""
         if not tokens:
-            self._step_wanted = digest
+            self._step_requested_at = digest
         self._branches.add_branch(length, digest, tokens, evidence)
         self._best.clear()
 
@@ -71,7 +71,7 @@ class DraftedText(DraftView):
         no room to verify it, so it counts as a request for a step.
         """
         last = not self.room and self.first_offered() is not None
-        return last or self._step_wanted == self.committed.digest
+        return last or self._step_requested_at == self.committed.digest
 
     def best(self, after: Tokens = ()) -> tuple[Tokens, tuple[Evidence, ...]]:
         found = self._best.get(after)

@@ -65,6 +65,13 @@ class Reply(NamedTuple):
     frame: CloudFrame
 
 
+class HintedExit(NamedTuple):
+    """The hints to send for an early exit, and whether to abort its verification after what it predicted."""
+
+    replies: list[Reply]
+    should_abort: bool
+
+
 class CloudMachine:
     """Turns frames and finished jobs into replies. `scheduler` decides what runs in between."""
 
@@ -103,23 +110,21 @@ class CloudMachine:
         probes = self._probes(now_s) if any(map(is_busy, frames)) else []
         return [*probes, *[Reply(peer, answer) for answer in frames]]
 
-    def hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Reply]:
-        """Return the hints to send for what an early exit predicts while its job still runs."""
+    def hint(self, job: Verify, hint: ExitHint, now_s: float) -> HintedExit:
+        """Return what follows from an early exit's prediction while its job still runs. A verification whose
+        text was cancelled or replaced should be aborted.
+        """
         text = self._sessions.text_of(job.key, job.epoch)
-        longest = self._limits.batch_tokens - 1
-        frames = text.on_hint(job, hint, longest, now_s) if text is not None else []
-        return [Reply(job.key.peer, frame) for frame in frames]
-
-    def should_abort(self, job: Verify) -> bool:
-        """Whether a running verification should be aborted."""
-        text = self._sessions.text_of(job.key, job.epoch)
-        return text is None or text.should_abort(job)
+        if text is None:
+            return HintedExit([], True)
+        frames = text.on_hint(job, hint, self._limits.batch_tokens - 1, now_s)
+        return HintedExit([Reply(job.key.peer, frame) for frame in frames], text.should_abort(job))
 
     def on_aborted(self, job: CloudJob, now_s: float) -> None:
         """Note an abort. The rows of a verification count as unspent in the robot's allowance."""
         if not isinstance(job, Verify):
             return
-        self.scheduler.give_back(job)
+        self.scheduler.refund(job)
         text = self._sessions.text_of(job.key, job.epoch)
         if text is not None:
             text.on_aborted(job, now_s)
@@ -166,7 +171,7 @@ class CloudMachine:
     def _dispatch(self, key: SessionKey, frame: EdgeFrame, now_s: float) -> list[CloudFrame]:
         session = self._sessions.get(key)
         if session is not None:
-            session.presence.heard_s = now_s
+            session.presence.last_frame_s = now_s
         if isinstance(frame, Open):
             return self._on_open(key, frame, now_s)
         if isinstance(frame, Ping):
@@ -189,7 +194,10 @@ class CloudMachine:
             if not make_room(self._sessions, self._limits, now_s):
                 return [Refused(frame.session, frame.epoch, "busy", busy_message(self._limits))]
             session = self._sessions[key] = Session(
-                frame.epoch, Presence(now_s), SessionEstimates(self._tuning, self._drafts), asked_s=now_s
+                frame.epoch,
+                Presence(now_s),
+                SessionEstimates(self._tuning, self._drafts),
+                waiting_since_s=now_s,
             )
         elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
             return session.refusal_of(frame.epoch)
@@ -198,7 +206,7 @@ class CloudMachine:
             if session.text.digest != before:  # a prefill begun for the old text no longer goes first
                 session.prefilling = False
             return frames
-        session.epoch, session.prefilling, session.asked_s = frame.epoch, False, now_s
+        session.epoch, session.prefilling, session.waiting_since_s = frame.epoch, False, now_s
         session.text = TargetSequence(
             key, frame, self._name, self._tokenizer, session.estimates, self._drafts
         )
@@ -214,13 +222,13 @@ class CloudMachine:
         if text is None:
             return session.refusal_of(frame.epoch)
         if isinstance(frame, StandBy):
-            text.stands_by, session.asked_s = True, None
+            text.stand_by()
+            session.waiting_since_s = None
             return []
-        text.stands_by = False
         if isinstance(frame, Resume):
             return text.on_resume(frame)
-        if session.asked_s is None and not text.finished:
-            session.asked_s = now_s
+        if session.waiting_since_s is None and not text.finished:
+            session.waiting_since_s = now_s
         if isinstance(frame, Draft):
             text.on_draft(frame)
         else:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from outrider.core.frames import Peer
 from outrider.core.token_bucket import TokenBucket
-from outrider.decoding.cloud.batch_selection import Candidate, fitting, worth_drafting, worth_joining
+from outrider.decoding.cloud.batch_selection import Candidate, fitting, select_batch, select_drafting
 from outrider.decoding.cloud.session import Session, SessionTable
 from outrider.decoding.cloud.target_sequence import TargetSequence
 from outrider.decoding.jobs import CloudDraft, CloudJob, PrefillTarget, SessionKey, Verify
@@ -28,25 +28,29 @@ class StartTimeFairQueue:
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._max_lead_s = tuning.max_lead_s
-        self._had_s: dict[Hashable, float] = {}
-        self._now_s = 0.0
+        self._finish_tags_s: dict[Hashable, float] = {}
+        self._virtual_time_s = 0.0
 
-    def standing_s(self, owner: Hashable) -> float:
+    def start_tag_s(self, owner: Hashable) -> float:
         """Return an owner's used time in the queue's terms; the owner with the least has the next turn."""
-        return max(self._now_s, self._had_s.get(owner, 0.0))
+        return max(self._virtual_time_s, self._finish_tags_s.get(owner, 0.0))
 
     def advance(self, owners: Iterable[Hashable]) -> None:
         """Advance the queue to the least used time among the owners that have work."""
-        self._now_s = min((self.standing_s(owner) for owner in owners), default=self._now_s)
+        self._virtual_time_s = min(
+            (self.start_tag_s(owner) for owner in owners), default=self._virtual_time_s
+        )
 
     def charge(self, owner: Hashable, used_s: float) -> None:
         """Charge an owner for the time of its turn."""
-        self._had_s[owner] = min(self.standing_s(owner) + used_s, self._now_s + self._max_lead_s)
+        self._finish_tags_s[owner] = min(
+            self.start_tag_s(owner) + used_s, self._virtual_time_s + self._max_lead_s
+        )
 
     def keep_only(self, owners: Collection[Hashable]) -> None:
         """Forget all other owners."""
-        for owner in [owner for owner in self._had_s if owner not in owners]:
-            del self._had_s[owner]
+        for owner in [owner for owner in self._finish_tags_s if owner not in owners]:
+            del self._finish_tags_s[owner]
 
 
 class Chosen(NamedTuple):
@@ -59,7 +63,7 @@ class Chosen(NamedTuple):
 class BatchPrices:
     """Times of one verifier's batches, and the worth of a second of its target's device if it is shared.
 
-    Times are seconds. The cost of a place in a batch beyond its time is `place_tokens` and `wait_tokens` of
+    Times are seconds. The cost of a slot in a batch beyond its time is `slot_tokens` and `wait_tokens` of
     `decoding.tuning`.
     """
 
@@ -69,7 +73,7 @@ class BatchPrices:
         self._num_chosen = 0
         self._rate = 0.0
         """Tokens per second of the batch that was chosen last."""
-        self.odds = SteadyAcceptance(tuning)
+        self.acceptance = SteadyAcceptance(tuning)
         """Acceptance of the cloud's draft over the texts of all robots."""
         self.part_alone = 1.0
         """The time of a batch of one text, as a share of the time of the last batch."""
@@ -90,11 +94,11 @@ class BatchPrices:
         verify_s, draft_s = self.verify_time.seconds, self._draft_time.seconds
         self._num_chosen += 1
         tries = self._tuning.select_batch and self._num_chosen % self._tuning.size_trials_apart == 0
-        neighbour = self.verify_time.unseen_beside if tries else None
+        neighbour = self.verify_time.untimed_neighbour if tries else None
         prices = self._tuning, draft_s, self._rate
-        joining, self._rate = worth_joining(candidates, verify_s, *prices, neighbour)
-        taken: Mapping[int, Candidate] = {index: candidates[index] for index in joining}
-        return Chosen(joining, worth_drafting(taken, self._rate, draft_s))
+        joining, self._rate = select_batch(candidates, verify_s, *prices, neighbour)
+        batch: Mapping[int, Candidate] = {index: candidates[index] for index in joining}
+        return Chosen(joining, select_drafting(batch, self._rate, draft_s))
 
 
 _NO_LIMIT = 1e12
@@ -138,10 +142,10 @@ class TargetScheduler:
             self._note_sharing()
         ready = [job for text in self._sessions.texts if (job := text.next_job()) is not None]
         self._shares.advance(job.key.peer.owner for job in ready)
-        ready.sort(key=self._standing_s)
+        ready.sort(key=self._start_tag_s)
         prompts = [job for job in ready if isinstance(job, PrefillTarget)]
-        others = [job for job in ready if not isinstance(job, PrefillTarget)]
-        waiting = [job for job in others if self._bucket(job.key.peer, now_s).ready_s(now_s) <= now_s]
+        work = [job for job in ready if not isinstance(job, PrefillTarget)]
+        waiting = [job for job in work if self._bucket(job.key.peer, now_s).ready_s(now_s) <= now_s]
         prompt = self._prompt(prompts, waiting)
         jobs: list[CloudJob] = [*(prompt or self._next_batch(waiting))]
         if len(jobs) < len(prompts) + len(waiting):
@@ -158,10 +162,10 @@ class TargetScheduler:
             return []
         return [] if text is None else text.draft_ahead(running.draft)
 
-    def next_look_s(self, now_s: float) -> float | None:
+    def next_ready_s(self, now_s: float) -> float | None:
         """Return when to ask for a job again even without a new frame; None if only a frame can bring one."""
-        looks = [self._allowed_s(key, session, now_s) for key, session in self._sessions.items()]
-        return min((look_s for look_s in looks if look_s is not None), default=None)
+        times_s = [self._allowed_s(key, session, now_s) for key, session in self._sessions.items()]
+        return min((time_s for time_s in times_s if time_s is not None), default=None)
 
     def charge(self, jobs: Sequence[CloudJob], used_s: float, whole: bool = True) -> None:
         """Charge the time of a batch, or of a part of one, to its robots by their rows."""
@@ -173,7 +177,7 @@ class TargetScheduler:
         forwarded = sum([isinstance(job, Verify) and job.needs_forward for job in jobs])
         self._prices.on_batch(forwarded, drafted, used_s, whole)
 
-    def give_back(self, job: Verify) -> None:
+    def refund(self, job: Verify) -> None:
         """Count the rows of an aborted verification as unspent in the robot's allowance."""
         bucket = self._buckets.get(job.key.peer.owner)
         if bucket is not None:
@@ -185,8 +189,8 @@ class TargetScheduler:
         for owner in [owner for owner in self._buckets if owner not in owners]:
             del self._buckets[owner]
 
-    def _standing_s(self, job: CloudJob) -> float:
-        return self._shares.standing_s(job.key.peer.owner)
+    def _start_tag_s(self, job: CloudJob) -> float:
+        return self._shares.start_tag_s(job.key.peer.owner)
 
     def _prompt(
         self, prompts: Sequence[PrefillTarget], drafts: Sequence[Verify | CloudDraft]
@@ -202,22 +206,22 @@ class TargetScheduler:
         if not prompts or (drafts and self._parts_run >= tuning.prompt_parts):
             return None
         first = min(prompts, key=lambda job: not self._sessions[job.key].prefilling)
-        mean_s = statistics.fmean(map(self._standing_s, drafts)) if drafts else math.inf
+        mean_s = statistics.fmean(map(self._start_tag_s, drafts)) if drafts else math.inf
         earned = self._sessions[first.key].verified >= tuning.prompt_lead_after
         lead_s = tuning.prompt_lead_s if earned else 0.0
-        return (first,) if self._standing_s(first) <= mean_s + lead_s else None
+        return (first,) if self._start_tag_s(first) <= mean_s + lead_s else None
 
     def _next_batch(self, jobs: Sequence[Verify | CloudDraft]) -> Sequence[CloudJob]:
         """Return the verifications that are worth most together, or first a token of the cloud's draft for
         those that gain by it. A single job never waits, nor do first tokens, which take no time.
         """
-        dear = [job for job in jobs if isinstance(job, CloudDraft) or job.needs_forward]
-        if len(dear) < 2:
+        costly = [job for job in jobs if isinstance(job, CloudDraft) or job.needs_forward]
+        if len(costly) < 2:
             return [job for job in jobs if isinstance(job, CloudDraft)] or self._verified(jobs)
-        chosen = self._prices.choose([self._candidate(job) for job in dear])
+        chosen = self._prices.choose([self._candidate(job) for job in costly])
         if chosen.drafting:
-            return [job for index, job in enumerate(dear) if index in chosen.drafting]
-        left_out = {job.key for index, job in enumerate(dear) if index not in chosen.joining}
+            return [job for index, job in enumerate(costly) if index in chosen.drafting]
+        left_out = {job.key for index, job in enumerate(costly) if index not in chosen.joining}
         for key in left_out:
             self._sessions[key].left_out += 1
         return self._verified([job for job in jobs if job.key not in left_out])
@@ -270,9 +274,9 @@ class TargetScheduler:
                     session.text.on_begun(now_s)
             elif isinstance(job, PrefillTarget):
                 session.prefilling = True
-            if session.asked_s is not None:
-                self.waited_s.append(now_s - session.asked_s)
-                session.asked_s = None
+            if session.waiting_since_s is not None:
+                self.waited_s.append(now_s - session.waiting_since_s)
+                session.waiting_since_s = None
 
     def _allowed_s(self, key: SessionKey, session: Session, now_s: float) -> float | None:
         """Return when a text with work may continue if its robot has used up its allowance; else None."""
@@ -282,7 +286,7 @@ class TargetScheduler:
 
     def _only_text(self) -> TargetSequence | None:
         """Return the only unfinished text, if its robot may use all of the model's time; else None."""
-        unfinished = [text for text in self._sessions.texts if not (text.finished or text.stands_by)]
+        unfinished = [text for text in self._sessions.texts if not (text.finished or text.on_standby)]
         alone = len(unfinished) == 1 and self._limits.tokens_per_s == math.inf
         return unfinished[0] if alone else None
 
@@ -290,7 +294,7 @@ class TargetScheduler:
         """Note in every session whether it shares the target."""
         shared = len([session for session in self._sessions.values() if not session.is_idle]) > 1
         for session in self._sessions.values():
-            session.estimates.cloud.share(self._prices.odds if shared else None)
+            session.estimates.cloud.share(self._prices.acceptance if shared else None)
 
 
 def _without_hints(job: CloudJob) -> CloudJob:

@@ -16,7 +16,7 @@ from outrider.decoding.policy.session_estimates import SessionEstimates
 class Session:
     """A session in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused.
 
-    `asked_s`: since when a frame has waited for the model, None if none has; `verified`: number of
+    `waiting_since_s`: since when a frame has waited for the model, None if none has; `verified`: number of
     verifications since its last prompt; `left_out`: number of batches in a row that began without it though
     it was ready.
     """
@@ -26,7 +26,7 @@ class Session:
     estimates: SessionEstimates
     text: TargetSequence | None = None
     refusal: Refused | None = None
-    asked_s: float | None = None
+    waiting_since_s: float | None = None
     prefilling: bool = False
     verified: int = 0
     left_out: int = 0

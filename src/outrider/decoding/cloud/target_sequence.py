@@ -80,9 +80,9 @@ class TargetSequence:
         self._drafts = DraftedText(self._root_digest, frame.max_new_tokens, tokenizer.end_ids)
         self._residue: Residue | None = None
         self._prefill_us: int | None = None
-        self._taken_in = 0
+        self._num_cached = 0
         """Number of the text's tokens that are in the target's cache."""
-        self.stands_by = False
+        self.on_standby = False
         """Whether to run nothing but the prompt until the edge asks again."""
         self._passes = 0.0
         """Number of forwards; an aborted one counts as the share of its time that it ran."""
@@ -93,34 +93,40 @@ class TargetSequence:
         self._check_tokens(frame.tokens)
         if len(frame.tokens) > self._max_new_tokens:
             raise ProtocolError(f"Open holds {len(frame.tokens)} tokens, {self._max_new_tokens} are allowed")
-        theirs = DigestedText(self._root_digest)
-        theirs.extend(frame.tokens)
-        if theirs.digest != frame.digest:
+        edge_text = DigestedText(self._root_digest)
+        edge_text.extend(frame.tokens)
+        if edge_text.digest != frame.digest:
             raise ProtocolError("the digest of Open does not match its prompt and tokens")
         if frame.tokens != self._text.tokens[: len(frame.tokens)]:
-            self._taken_in = min(self._taken_in, common_length(self._text.tokens, frame.tokens))
-            self._drafts.replace(theirs)
-            if self._lacks_much:
+            self._num_cached = min(self._num_cached, common_length(self._text.tokens, frame.tokens))
+            self._drafts.replace(edge_text)
+            if self._needs_prefill:
                 self._prefill_us = None
             self._residue = None
             self.policy.on_reset()
 
     def on_open(self, frame: Open) -> list[CloudFrame]:
         """Handle an Open of the running epoch, duplicated or after a reconnect."""
-        self.stands_by = False
+        self.on_standby = False
         self.adopt(frame)
         if self._prefill_us is None:
             return []
         return [self._opened(), *self._missed_after(len(frame.tokens), 0)]
 
+    def stand_by(self) -> None:
+        """Run nothing but the prompt until the edge asks again."""
+        self.on_standby = True
+
     def on_resume(self, frame: Resume) -> list[CloudFrame]:
         """Repeat what the edge has missed; return an empty verdict if it has missed nothing."""
+        self.on_standby = False
         if frame.base > len(self._text) or self._text.digest_at(frame.base) != frame.digest:
             return [PrefillAgain(frame.session, frame.epoch)]
         return self._missed_after(frame.base, frame.draws) or [self._verdict(frame.base, 0, 0)]
 
     def on_draft(self, frame: Draft) -> None:
         """Keep branches that may fit the text now or later. Without branches, the frame asks for a step."""
+        self.on_standby = False
         if not self._scheme.deterministic:
             raise ProtocolError(f"acceptance={self._scheme.name} needs evidence: send Proposal")
         runs = unpack_runs(frame.runs)
@@ -135,6 +141,7 @@ class TargetSequence:
 
     def on_proposal(self, frame: Proposal) -> None:
         """Commit the edge's settled token, if any, and keep the branch that follows."""
+        self.on_standby = False
         if self._scheme.deterministic:
             raise ProtocolError(f"acceptance={self._scheme.name} knows no Proposal: send Draft")
         self._check_tokens(frame.tokens)
@@ -153,7 +160,7 @@ class TargetSequence:
         """Return the job to run for this text now, or None."""
         if self._prefill_us is None:
             return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens, self._text.tokens)
-        if self.finished or self.stands_by or self._residue is not None:
+        if self.finished or self.on_standby or self._residue is not None:
             return None
         after = self.policy.draft_after(self._drafts)
         if after is not None:
@@ -162,7 +169,7 @@ class TargetSequence:
 
     def draft_ahead(self, running: Tokens) -> list[CloudDraft]:
         """Return where the cloud's draft should grow, as one batch, while a verification of the text runs."""
-        ahead = () if self.finished or self.stands_by else self.policy.draft_ahead(self._drafts, running)
+        ahead = () if self.finished or self.on_standby else self.policy.draft_ahead(self._drafts, running)
         return [self._cloud_draft(self._text.tokens + after, NUM_CHOICES_AHEAD) for after in ahead]
 
     def verification(self) -> Verify | None:
@@ -200,8 +207,8 @@ class TargetSequence:
 
     def on_prefilled(self, job: PrefillTarget, compute_us: int) -> list[CloudFrame]:
         """Return an Opened frame; none if the text has changed and the target lacks much of it."""
-        self._taken_in = common_length(self._text.tokens, job.tokens)
-        if self._lacks_much:
+        self._num_cached = common_length(self._text.tokens, job.tokens)
+        if self._needs_prefill:
             return []
         self._prefill_us = compute_us
         return [self._opened()]
@@ -223,7 +230,7 @@ class TargetSequence:
 
     def should_abort(self, job: Verify) -> bool:
         """Return whether the running verification should be aborted: it is useless, or another is better."""
-        return self.policy.should_abort or self.stands_by or job.tokens != self._text.tokens
+        return self.policy.should_abort or self.on_standby or job.tokens != self._text.tokens
 
     def on_aborted(self, job: Verify, now_s: float) -> None:
         """Note that a verification was aborted."""
@@ -246,13 +253,13 @@ class TargetSequence:
             self.policy.on_reset()
             return []
         base, draft = len(self._text), job.draft
-        own = () if judgement.next_token is None else (judgement.next_token,)
-        new = (*draft[: judgement.accepted], *own)
+        next_tokens = () if judgement.next_token is None else (judgement.next_token,)
+        new = (*draft[: judgement.accepted], *next_tokens)
         committed, offered = until_end(new, self._end_ids), self._drafts.first_offered()
         of_exits = self.policy.num_exit_tokens(draft, judgement.accepted)
         of_cloud = self._num_cloud_drafts(job)
         drafted = max(0, len(draft) - (of_exits or 0) - of_cloud)
-        self._taken_in = base
+        self._num_cached = base
         self._drafts.extend(committed)
         outcome = VerificationOutcome(
             job=job,
@@ -296,9 +303,9 @@ class TargetSequence:
         return len(tokens) >= self._max_new_tokens or has_ended(tokens, self._end_ids)
 
     @property
-    def _lacks_much(self) -> bool:
+    def _needs_prefill(self) -> bool:
         """Whether the target lacks more of the text than one verification may catch up on."""
-        return len(self._text) - self._taken_in > CATCH_UP_TOKENS
+        return len(self._text) - self._num_cached > CATCH_UP_TOKENS
 
     def _missed_after(self, base: int, draws: int) -> list[CloudFrame]:
         """Return what was committed after `base`, with the residue if the text is unsettled."""

@@ -32,8 +32,8 @@ class Node:
     text up to here; `likelihood` is the largest share in the subtree. `choices` are the draft's next
     tokens, best first, empty until drafted; `confidence` is the draft's in the first of them; `retrieved`:
     they come from retrieval. `consulted_at`: the text's length when retrieval was last asked. `anchor` is
-    the length at which the branch left the draft's own; `turn` numbers such branches, and `lot` is a random
-    number for each. `row` (V,) is the distribution that the token was drawn from, if any.
+    the length at which the branch left the draft's own; `branch` numbers such branches, and `random_key` is a
+    random number for each. `row` (V,) is the distribution that the token was drawn from, if any.
     """
 
     token: int
@@ -41,8 +41,8 @@ class Node:
     parent: Node | None
     chance: float
     anchor: int
-    turn: int
-    lot: float
+    branch: int
+    random_key: float
     share: float = 1.0
     likelihood: float = 1.0
     choices: tuple[int, ...] = ()
@@ -52,21 +52,21 @@ class Node:
     row: Array = None
     retrieved: bool = False
     consulted_at: int = -1
-    named: int | None = None
+    known_digest: int | None = None
     """The digest, once computed; most nodes never need one."""
 
     @property
     def digest(self) -> int:
         """The digest of the text up to this token."""
-        nameless: list[Node] = []
+        without_digest: list[Node] = []
         node = self
-        while node.named is None:
+        while node.known_digest is None:
             assert node.parent is not None
-            nameless.append(node)
+            without_digest.append(node)
             node = node.parent
-        digest = node.named
-        for node in reversed(nameless):
-            digest = node.named = next_digest(digest, node.token)
+        digest = node.known_digest
+        for node in reversed(without_digest):
+            digest = node.known_digest = next_digest(digest, node.token)
         return digest
 
     @property
@@ -108,12 +108,12 @@ class DraftTree:
         child = parent.children.get(token)
         if child is not None:
             return child
-        anchor, turn, lot = parent.anchor, parent.turn, parent.lot
+        anchor, branch, random_key = parent.anchor, parent.branch, parent.random_key
         if origin != "draft":
             self._num_branches += 1
-            anchor, turn, lot = parent.length + 1, self._num_branches, self._rng.random()
+            anchor, branch, random_key = parent.length + 1, self._num_branches, self._rng.random()
         share = parent.share * chance
-        child = Node(token, parent.length + 1, parent, chance, anchor, turn, lot, share, share)
+        child = Node(token, parent.length + 1, parent, chance, anchor, branch, random_key, share, share)
         parent.children[token] = child
         self._nodes.append(child)
         return child
@@ -162,12 +162,12 @@ class DraftTree:
             self.root = _root(length, digest)
             self._nodes = [self.root]
             return
-        node.parent, node.named, self.root = None, digest, node
+        node.parent, node.known_digest, self.root = None, digest, node
         self._nodes = _from(node)
         self._spread()
-        for left in self._nodes:
-            if left.anchor <= length:
-                left.anchor, left.turn = length, 0
+        for node in self._nodes:
+            if node.anchor <= length:
+                node.anchor, node.branch = length, 0
 
     def main_path(self) -> list[Node]:
         """Return the draft's own continuation of the text, as far as it goes."""
@@ -200,7 +200,7 @@ class DraftTree:
         return tuple([step.token for step in self.path(node)])
 
     @staticmethod
-    def joined(nodes: Iterable[Node]) -> set[Node]:
+    def with_ancestors(nodes: Iterable[Node]) -> set[Node]:
         """Return the nodes and all nodes between them and the root."""
         steps: set[Node] = set()
         for node in nodes:
@@ -213,13 +213,13 @@ class DraftTree:
 def _from(node: Node) -> list[Node]:
     """Return the node and all below it, parents first."""
     nodes = [node]
-    for one in nodes:
-        nodes.extend(one.children.values())
+    for below in nodes:
+        nodes.extend(below.children.values())
     return nodes
 
 
 def _root(length: int, digest: int) -> Node:
-    return Node(-1, length, None, 1.0, length, 0, 0.0, named=digest)
+    return Node(-1, length, None, 1.0, length, 0, 0.0, known_digest=digest)
 
 
 def branches_to(tree: DraftTree, nodes: Sequence[Node]) -> tuple[Node, list[Run]]:
@@ -227,41 +227,41 @@ def branches_to(tree: DraftTree, nodes: Sequence[Node]) -> tuple[Node, list[Run]
 
     Near the root they start from the root itself, because it needs no digest.
     """
-    told, wanted = set(nodes), tree.joined(nodes)
+    requested, included = set(nodes), tree.with_ancestors(nodes)
     parent = tree.root
     while True:
-        inside = [child for child in parent.children.values() if child in wanted]
-        if len(inside) != 1 or inside[0] in told:
+        inside = [child for child in parent.children.values() if child in included]
+        if len(inside) != 1 or inside[0] in requested:
             break
         parent = inside[0]
     if parent.length - tree.root.length <= CHEAPER_THAN_A_DIGEST:
         parent = tree.root
-    return parent, _runs_below(parent, wanted)
+    return parent, _runs_below(parent, included)
 
 
-def _runs_below(parent: Node, wanted: set[Node]) -> list[Run]:
+def _runs_below(parent: Node, included: set[Node]) -> list[Run]:
     """Return the runs depth first and likeliest first, so that a run goes back no further than necessary."""
     runs: list[tuple[int, list[int], bool]] = []
-    pen = parent.length
-    todo = _wanted_children(parent, wanted)
+    end = parent.length
+    todo = _included_children(parent, included)
     while todo:
         node = todo.pop()
-        preferred = _overtakes(node, wanted)
-        if not runs or preferred or pen != node.length - 1:
-            runs.append((pen - (node.length - 1), [], preferred))
+        preferred = _overtakes(node, included)
+        if not runs or preferred or end != node.length - 1:
+            runs.append((end - (node.length - 1), [], preferred))
         runs[-1][1].append(node.token)
-        pen = node.length
-        todo.extend(_wanted_children(node, wanted))
+        end = node.length
+        todo.extend(_included_children(node, included))
     return [Run(back, tuple(tokens), preferred) for back, tokens, preferred in runs]
 
 
-def _wanted_children(node: Node, wanted: set[Node]) -> list[Node]:
-    """Return the wanted children, the likeliest last."""
-    children = [child for child in node.children.values() if child in wanted]
+def _included_children(node: Node, included: set[Node]) -> list[Node]:
+    """Return the included children, the likeliest last."""
+    children = [child for child in node.children.values() if child in included]
     return sorted(children, key=lambda child: child.likelihood)
 
 
-def _overtakes(node: Node, wanted: set[Node]) -> bool:
+def _overtakes(node: Node, included: set[Node]) -> bool:
     """Return whether an unsent node is likelier than its siblings sent before and those to be sent now.
 
     False if no sibling was sent before.
@@ -270,5 +270,5 @@ def _overtakes(node: Node, wanted: set[Node]) -> bool:
     siblings = [other for other in node.parent.children.values() if other is not node]
     if node.sent_s is not None or all(other.sent_s is None for other in siblings):
         return False
-    rivals = [other for other in siblings if other.sent_s is not None or other in wanted]
+    rivals = [other for other in siblings if other.sent_s is not None or other in included]
     return all(other.likelihood < node.likelihood for other in rivals)

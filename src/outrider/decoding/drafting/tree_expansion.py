@@ -18,19 +18,19 @@ more tokens cost little time.
 """
 _QUEUES: dict[HintOrder, Callable[[Node], float]] = {
     "confidence": lambda node: -node.likelihood,
-    "fifo": lambda node: float(node.turn),
-    "random": lambda node: node.lot,
+    "fifo": lambda node: float(node.branch),
+    "random": lambda node: node.random_key,
 }
 
 
 class TreeExpander:
-    """One text's draft tree. `odds` belong to the session; `retrieved` holds what it has read and written."""
+    """One text's draft tree. `acceptance`: the session's rates; `retrieved`: its texts so far."""
 
     def __init__(
         self,
         config: DecodingConfig,
         retrieved: RetrievedDrafts,
-        odds: CalibratedAcceptance,
+        acceptance: CalibratedAcceptance,
         tree: DraftTree,
         max_length: int,
         end_ids: frozenset[int],
@@ -44,7 +44,7 @@ class TreeExpander:
         self._queued_at = _QUEUES[config.edge_hint_order]
         self._workers = config.workers
         self._retrieved = retrieved
-        self._odds = odds
+        self._acceptance = acceptance
         self._max_length = max_length
         self.end_ids = end_ids
         self._vocab_size = vocab_size
@@ -79,7 +79,7 @@ class TreeExpander:
         self._open = None
         node.choices, node.confidence = choices.tokens, choices.confidence
         for rank, token in enumerate(choices.tokens):
-            chance = self._odds.chance(rank, choices.confidence)
+            chance = self._acceptance.chance(rank, choices.confidence)
             child = self.tree.add(node, token, chance, "guess" if rank else "draft")
             if rank == 0:
                 child.row = choices.row
@@ -126,7 +126,7 @@ class TreeExpander:
         """Return for each token its rank among the draft's choices there;
         None if the draft did not propose it.
 
-        The odds learn from each outcome up to the first that is not the draft's first choice.
+        The rates learn from each outcome up to the first that is not the draft's first choice.
         """
         ranks: list[int | None] = []
         node: Node | None = self.tree.root
@@ -135,7 +135,7 @@ class TreeExpander:
             choices = () if node is None else node.choices
             rank = choices.index(token) if token in choices else None
             if is_first_choice and node is not None and node.drafted and not node.retrieved:
-                self._odds.on_verdict(rank, node.confidence)
+                self._acceptance.on_verdict(rank, node.confidence)
             is_first_choice = is_first_choice and rank == 0
             ranks.append(rank)
             node = None if node is None else node.children.get(token)
@@ -179,7 +179,7 @@ class TreeExpander:
         Every scheme treats them as draft tokens drawn with certainty.
         """
         room = self._room - (node.length - node.anchor)
-        least = self._odds.rate() if self.needs_model else 0.0
+        least = self._acceptance.rate() if self.needs_model else 0.0
         for token, chance in self._retrieved.likely(self.tree.tokens(node), room):
             if chance < least or not self._may_grow(node):
                 break

@@ -27,9 +27,9 @@ class HedgedLink(FrameLink):
         self._clock = clock
         self._hedge = Hedge(len(links))
         self._inbox: deque[tuple[CloudFrame, int]] = deque()
-        self._kept_bytes = 0
+        self._withheld_bytes = 0
         """Bytes of received frames that were not passed on."""
-        self._turns = cycle(range(len(links)))
+        self._round_robin = cycle(range(len(links)))
 
     @property
     def state(self) -> LinkState:
@@ -54,11 +54,11 @@ class HedgedLink(FrameLink):
         while not self._inbox:
             self._watch()
             for number in range(len(self._links)):
-                self._take(number, 0.0)
-            left_s = deadline_s - self._clock()
-            if self._inbox or left_s <= 0.0:
+                self._receive_from(number, 0.0)
+            remaining_s = deadline_s - self._clock()
+            if self._inbox or remaining_s <= 0.0:
                 break
-            self._take(next(self._turns), min(left_s, _SLICE_S))
+            self._receive_from(next(self._round_robin), min(remaining_s, _SLICE_S))
         return self._inbox.popleft() if self._inbox else None
 
     def close(self) -> None:
@@ -70,17 +70,17 @@ class HedgedLink(FrameLink):
         generations = [link.generation for link in self._links]
         self._send(self._hedge.watch(up, generations, self._clock()))
 
-    def _take(self, number: int, timeout_s: float) -> None:
+    def _receive_from(self, number: int, timeout_s: float) -> None:
         received = self._links[number].receive(timeout_s)
         if received is None:
             return
         frame, num_bytes = received
         forward, send = self._hedge.receive(number, frame, self._clock())
         self._send(send)
-        self._kept_bytes += num_bytes
+        self._withheld_bytes += num_bytes
         if forward is not None:
-            self._inbox.append((forward, self._kept_bytes))
-            self._kept_bytes = 0
+            self._inbox.append((forward, self._withheld_bytes))
+            self._withheld_bytes = 0
 
     def _send(self, frames: Iterable[Directed]) -> int:
         return sum(self._links[number].send(frame) for number, frame in frames)

@@ -23,9 +23,9 @@ from outrider.decoding.protocol.retry_timer import RetryTimer
 
 _POLL_S = 0.02
 """Longest time between checks for cancellation, and shortest between checks of the link."""
-GLANCE_S = 0.002
-"""Shortest time between checks for news during a draft; a check takes a few hundredths of it."""
-TAKEN = "this decoder decodes another text: let each thread have a decoder of its own"
+MIN_POLL_S = 0.002
+"""Shortest time between checks for frames during a draft; a check takes a few hundredths of it."""
+BUSY = "this decoder decodes another text: let each thread have a decoder of its own"
 CLOSED = "this decoder is closed: open another one"
 
 
@@ -64,8 +64,11 @@ class LinkedDecoder(TextDecoder):
         self._machine = EdgeMachine(session, config, tokenizer)
         self._where = where
         self._clock = clock
-        self._taken, self._is_closed = threading.Lock(), False
+        self._busy, self._is_closed = threading.Lock(), False
         self._transcript = DecodeRecorder(tokenizer, ignore_verified)
+        self._retry = RetryTimer(config.silence_s, 0, 0.0, config.link_grace_s)
+        self._cancelled: Callable[[], bool] = never_cancelled
+        self._start_s = self._deadline_s = self._next_check_s = 0.0
 
     @property
     def wrote_alone(self) -> bool:
@@ -100,18 +103,18 @@ class LinkedDecoder(TextDecoder):
         on_verified: Callable[[Verified], None] = ignore_verified,
         cancelled: Callable[[], bool] = never_cancelled,
     ) -> Decoded:
-        with self._alone():
+        with self._exclusive():
             return self._decode(request, on_verified, cancelled)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         """Raises OutriderError where a text is being decoded, and once it is closed."""
-        if not self._taken.acquire(blocking=False):
-            raise OutriderError(CLOSED if self._is_closed else TAKEN)
+        if not self._busy.acquire(blocking=False):
+            raise OutriderError(CLOSED if self._is_closed else BUSY)
         try:
             yield
         finally:
-            self._taken.release()
+            self._busy.release()
             if self._is_closed:
                 self._close_if_idle()
 
@@ -122,20 +125,20 @@ class LinkedDecoder(TextDecoder):
         self._cancelled = cancelled
         self._deadline_s = request.deadline_s
         self._transcript = DecodeRecorder(self._tokenizer, on_verified)
-        config = self._take_config()
+        config = self._apply_config()
         self._retry = RetryTimer(config.silence_s, self._link.generation, 0.0, config.link_grace_s)
-        self._watch_s = 0.0
+        self._next_check_s = 0.0
         try:
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self._clock()))
             while not self._machine.done:
-                self._heed_cancel_and_deadline(self._now())
+                self._check_cancel_and_deadline(self._now())
                 self._advance()
         except BaseException:
-            self._abandon()
+            self._cancel_text()
             raise
         return self._transcript.decoded(self._machine, self._now(), self._link.state)
 
-    def _take_config(self) -> DecodingConfig:
+    def _apply_config(self) -> DecodingConfig:
         """Return the configuration for the next text; the verifier receives it with the text."""
         config = self._next_config
         if config is not self._config:
@@ -145,7 +148,7 @@ class LinkedDecoder(TextDecoder):
 
     def forget(self) -> None:
         """Forget the texts so far: their drafts and caches, also at the verifier."""
-        with self._alone():
+        with self._exclusive():
             self._machine.forget()
             if self._worker is not None:
                 self._worker.forget()
@@ -157,22 +160,22 @@ class LinkedDecoder(TextDecoder):
         self._close_if_idle()
 
     def _close_if_idle(self) -> None:
-        if self._taken.acquire(blocking=False):  # never released: the decoder is closed
+        if self._busy.acquire(blocking=False):  # never released: the decoder is closed
             self._link.send(Close(self._session, 0))
             self._link.close()
 
     def _advance(self) -> None:
-        """Handle a received frame; else run one small job; else wait for news."""
+        """Handle a received frame; else run one small job; else wait for a frame."""
         now_s = self._now()
-        if now_s >= self._watch_s:
+        if now_s >= self._next_check_s:
             self._watch_link(now_s)
         job = self._machine.next_job()
-        if self._takes_in_news(0.0 if job is not None else min(_POLL_S, self._deadline_s - now_s)):
+        if self._receive_frame(0.0 if job is not None else min(_POLL_S, self._deadline_s - now_s)):
             return
         if job is not None:
-            self._work(job)
+            self._run_job(job)
 
-    def _heed_cancel_and_deadline(self, now_s: float) -> None:
+    def _check_cancel_and_deadline(self, now_s: float) -> None:
         """Raise Cancelled if the text is no longer wanted, or the deadline's error if it is late."""
         if self._is_closed:
             raise Cancelled(CLOSED)
@@ -181,14 +184,14 @@ class LinkedDecoder(TextDecoder):
         if not now_s <= self._deadline_s:  # also where that is NaN
             raise self._deadline_error()
 
-    def _takes_in_news(self, timeout_s: float) -> bool:
+    def _receive_frame(self, timeout_s: float) -> bool:
         """Handle a frame if one arrives in time. Return whether one did."""
         received = self._link.receive(timeout_s)
         if received is None:
             return False
         frame, num_bytes = received
         self._transcript.on_received(frame, num_bytes)
-        self._retry.on_heard(frame, self._now())
+        self._retry.on_frame(frame, self._now())
         self._perform(self._machine.receive(frame, self._clock()))
         return True
 
@@ -196,48 +199,48 @@ class LinkedDecoder(TextDecoder):
         """Return the seconds since the request."""
         return self._clock() - self._start_s
 
-    def _work(self, job: EdgeJob) -> None:
-        """Run a job. A draft that news makes useless is aborted: then the model starts on what is wanted."""
+    def _run_job(self, job: EdgeJob) -> None:
+        """Run a job. A draft that a received frame makes useless is aborted."""
         assert self._worker is not None
         started_s = self._now()
         try:
-            choices = self._worker.run(job, self._glances_during(job, started_s))
+            choices = self._worker.run(job, self._abort_check(job, started_s))
         except Aborted:
-            self._on_worked(job, started_s, finished=False)
+            self._record_job(job, started_s, finished=False)
             return
-        compute_s = self._on_worked(job, started_s)
+        compute_s = self._record_job(job, started_s)
         self._perform(self._machine.complete(job, choices, self._clock(), compute_s))
 
-    def _on_worked(self, job: EdgeJob, started_s: float, finished: bool = True) -> float:
+    def _record_job(self, job: EdgeJob, started_s: float, finished: bool = True) -> float:
         """Record a finished or aborted job. Return the seconds that it took."""
         now_s = self._now()
         if isinstance(job, DraftTokens):
             self._transcript.on_drafted(len(job.prefixes) if finished else 0, now_s - started_s, now_s)
         return now_s - started_s
 
-    def _glances_during(self, job: EdgeJob, started_s: float) -> Pause:
-        """Return a callback that handles news, but not too often. It raises Aborted if the job should end."""
-        due_s = started_s + GLANCE_S
+    def _abort_check(self, job: EdgeJob, started_s: float) -> Pause:
+        """Return a callback that receives frames, not too often, and raises Aborted if the job should end."""
+        due_s = started_s + MIN_POLL_S
 
-        def glance() -> None:
+        def check() -> None:
             nonlocal due_s
             now_s = self._now()
             if now_s < due_s:
                 return
-            due_s = now_s + GLANCE_S
-            self._heed_cancel_and_deadline(now_s)
-            if self._takes_in_news(0.0) and self._machine.should_abort(job):
+            due_s = now_s + MIN_POLL_S
+            self._check_cancel_and_deadline(now_s)
+            if self._receive_frame(0.0) and self._machine.should_abort(job):
                 raise Aborted
 
-        return glance
+        return check
 
     def _watch_link(self, now_s: float) -> None:
-        self._watch_s = now_s + _POLL_S
-        advice = self._retry.verdict(self._link_is_up(), self._link.generation, now_s)
-        if advice == "ask again":
-            self._perform(self._machine.ask_again(self._clock()))
-        elif advice == "go alone":
-            self._perform(self._machine.go_alone(self._clock()))
+        self._next_check_s = now_s + _POLL_S
+        advice = self._retry.advice(self._link_is_up(), self._link.generation, now_s)
+        if advice == "retry":
+            self._perform(self._machine.retry(self._clock()))
+        elif advice == "continue alone":
+            self._perform(self._machine.continue_alone(self._clock()))
 
     def _link_is_up(self) -> bool:
         return self._link.state in (LinkState.CONNECTED, LinkState.LOCAL)
@@ -251,14 +254,14 @@ class LinkedDecoder(TextDecoder):
             elif isinstance(action, Fail):
                 raise with_own_model(action.error, self._draft_name) if self._draft_name else action.error
 
-    def _abandon(self) -> None:
+    def _cancel_text(self) -> None:
         for action in self._machine.cancel():
             if isinstance(action, Send):
                 self._link.send(action.frame)
 
     def _deadline_error(self) -> OutriderError:
-        if self._machine.turned_away is not None:
-            return self._machine.turned_away
+        if self._machine.text.busy_error is not None:
+            return self._machine.text.busy_error
         limit = f"within {self._deadline_s:g} s ({len(self._machine.tokens)} tokens verified)"
         if self._link_is_up():
             return LinkError(f"{self._where} did not finish the text {limit}: raise the deadline")

@@ -25,10 +25,10 @@ class LocalLink(FrameLink):
     def __init__(self, service: VerifierService) -> None:
         self._service = service
         self._inbox: deque[CloudFrame] = deque()
-        self._asked = False
+        self._has_draft = False
 
     def send(self, frame: EdgeFrame) -> int:
-        self._asked = self._asked or isinstance(frame, Draft)
+        self._has_draft = self._has_draft or isinstance(frame, Draft)
         self._inbox.extend(reply.frame for reply in self._service.receive(_PEER, frame))
         return 0
 
@@ -36,8 +36,8 @@ class LocalLink(FrameLink):
         """Return the next frame. With a timeout of 0, the edge has work of its own: the target runs only
         for a draft.
         """
-        while (timeout_s > 0 or self._asked) and not self._inbox:
-            self._asked = False
+        while (timeout_s > 0 or self._has_draft) and not self._inbox:
+            self._has_draft = False
             if not self._service.step(lambda reply: self._inbox.append(reply.frame)):
                 break
         return (self._inbox.popleft(), 0) if self._inbox else None

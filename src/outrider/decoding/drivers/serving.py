@@ -23,7 +23,7 @@ class FrameService(Protocol):
     def step(self, send: Callable[[Reply], None]) -> bool:
         """Run the next batch. Return False if there is none."""
 
-    def next_look_s(self) -> float | None:
+    def max_wait_s(self) -> float | None:
         """Return how long to wait at most before the next `step`; None: until a frame arrives."""
 
     def evict_idle(self) -> None:
@@ -31,11 +31,11 @@ class FrameService(Protocol):
 
 
 @runtime_checkable
-class Listener(Protocol):
+class PollingService(Protocol):
     """A FrameService that handles new frames during a step."""
 
-    def listen(self, take_in: Callable[[], None]) -> None:
-        """Call `take_in` during steps from now on: it hands new frames to `receive`."""
+    def set_poll(self, poll: Callable[[], None]) -> None:
+        """Call `poll` during steps from now on: it hands new frames to `receive`."""
 
 
 def serve_frames(service: FrameService, server: FrameServer, stop: threading.Event) -> None:
@@ -46,21 +46,21 @@ def serve_frames(service: FrameService, server: FrameServer, stop: threading.Eve
     def send(reply: Reply) -> None:
         server.send(reply.peer, reply.frame)
 
-    def take_in(wait_s: float = 0.0) -> None:
+    def poll(wait_s: float = 0.0) -> None:
         for peer, frame in server.receive(wait_s):
             send_all(send, service.receive(peer, frame))
 
-    if isinstance(service, Listener):
-        service.listen(take_in)
+    if isinstance(service, PollingService):
+        service.set_poll(poll)
     wait_s = 0.0
     while not stop.is_set():
-        take_in(wait_s)
+        poll(wait_s)
         if service.step(send):
             wait_s = 0.0
         else:
             service.evict_idle()
-            look_s = service.next_look_s()
-            wait_s = _IDLE_WAIT_S if look_s is None else min(_IDLE_WAIT_S, look_s)
+            max_wait_s = service.max_wait_s()
+            wait_s = _IDLE_WAIT_S if max_wait_s is None else min(_IDLE_WAIT_S, max_wait_s)
 
 
 def send_all(send: Callable[[Reply], None], replies: list[Reply]) -> None:

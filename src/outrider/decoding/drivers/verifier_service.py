@@ -16,7 +16,7 @@ from outrider.core.frames import EdgeFrame, Peer, Unsettled, Verdict
 from outrider.core.pairs import check_pair
 from outrider.core.ports import DraftHead, LanguageModel
 from outrider.decoding.acceptance.schemes import Choices
-from outrider.decoding.cloud.machine import CloudMachine, Reply
+from outrider.decoding.cloud.machine import CloudMachine, HintedExit, Reply
 from outrider.decoding.drivers.serving import FrameService, send_all
 from outrider.decoding.execution.batch_verification import OnHint
 from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker, HeadDraftWorker
@@ -103,7 +103,7 @@ class VerifierService(FrameService):
         self._ahead: DraftAhead | None = None
         if isinstance(self._drafter, CloudDraftWorker) and draft_apart:
             self._ahead = DraftAhead(self._drafter, self._lock, self._next_ahead, self.finish_drafts, clock)
-        self._take_in: Callable[[], None] = lambda: None
+        self._poll: Callable[[], None] = lambda: None
         self._running = False
         self._stats = ServiceStats()
         self._prefill_s: dict[SessionKey, tuple[int, float]] = {}
@@ -130,29 +130,16 @@ class VerifierService(FrameService):
         with self._lock:
             return self._scheduler.draft_ahead(running)
 
-    def finish_drafts(
-        self, jobs: Sequence[CloudDraft], results: Sequence[Choices | Exception], compute_s: float
-    ) -> None:
-        """Report the results of a batch of drafts to the state machine. A failed draft only costs speed."""
-        self._note_failures(results)
-        of_text: dict[SessionKey, list[tuple[CloudDraft, Choices | None]]] = {}
-        for job, result in zip(jobs, results, strict=True):
-            choices = result if isinstance(result, Choices) else None
-            of_text.setdefault(job.key, []).append((job, choices))
-        with self._lock:
-            for drafted in of_text.values():
-                self._machine.drafted(drafted, compute_s)
-
-    def next_look_s(self) -> float | None:
+    def max_wait_s(self) -> float | None:
         now_s = self._clock()
         with self._lock:
-            at_s = self._scheduler.next_look_s(now_s)
+            at_s = self._scheduler.next_ready_s(now_s)
         return None if at_s is None else max(0.0, at_s - now_s)
 
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
         """Run a batch. A failure is a result: one session's input must not end the others.
 
-        An exception of `on_hint` is passed on as it is: call `leave` then.
+        An exception of `on_hint` is passed on as it is: call `on_interrupted` then.
         """
         self._running = True
         try:
@@ -178,7 +165,7 @@ class VerifierService(FrameService):
             return [*self.draft(drafts)]
         return self._worker.run([job for job in jobs if not isinstance(job, CloudDraft)], on_hint)
 
-    def leave(self, jobs: Sequence[CloudJob], compute_s: float) -> None:
+    def on_interrupted(self, jobs: Sequence[CloudJob], compute_s: float) -> None:
         """Record a batch that ended after `compute_s` by an error of `on_hint`. Its jobs remain
         to be done.
         """
@@ -187,49 +174,65 @@ class VerifierService(FrameService):
             for job in jobs:
                 self._machine.on_aborted(job, self._clock())
 
-    def hint(self, job: Verify, hint: ExitHint) -> list[Reply]:
-        """Return the hints to send for an early exit."""
+    def hint(self, job: Verify, hint: ExitHint) -> HintedExit:
+        """Return the hints to send for an early exit, and whether to abort its verification."""
         with self._lock:
             return self._machine.hint(job, hint, self._clock())
 
-    def should_abort(self, job: Verify) -> bool:
-        """Return whether a verification should be aborted after what its early exits predicted."""
-        with self._lock:
-            return self._machine.should_abort(job)
-
-    def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
-        """Report the result of a job to the state machine. Return the replies."""
-        with self._lock:
-            if isinstance(job, CloudDraft):  # a failed draft only costs speed
-                self._machine.drafted([(job, result if isinstance(result, Choices) else None)], compute_s)
-                return []
-            assert not isinstance(result, Choices)
-            if isinstance(job, PrefillTarget):
-                epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
-                compute_s += before_s if epoch == job.epoch else 0.0
-            if isinstance(result, Unfinished):
-                self._prefill_s[job.key] = job.epoch, compute_s
-                return []
-            if isinstance(result, Aborted):
-                self._machine.on_aborted(job, self._clock())
-                return []
-            if isinstance(result, Exception):
-                return self._machine.fail(job, result)
-            if result is not None:
-                self._stats.smallest_margin = min(self._stats.smallest_margin, result.margin)
-            return self._machine.complete(job, result, compute_s, self._clock())
-
-    def finish_all(
+    def finish(
         self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
     ) -> list[Reply]:
-        """Run `finish` for a batch, and charge its robots for their shares of its time."""
+        """Report the results of a batch to the state machine, and charge its robots for their shares of its
+        time. Return the replies.
+        """
         whole = not any(isinstance(result, Aborted) for result in results)
+        drafts = [job for job in jobs if isinstance(job, CloudDraft)]
         with self._lock:
             self._scheduler.charge(jobs, compute_s, whole)
+            if drafts:
+                self._record_drafts(drafts, results, compute_s)
+                return []
             done = zip(jobs, results, strict=True)
-            replies = [reply for job, result in done for reply in self.finish(job, result, compute_s)]
+            replies = [reply for job, result in done for reply in self._complete(job, result, compute_s)]
         self._count(jobs, replies, compute_s, whole)
         return replies
+
+    def finish_drafts(
+        self, jobs: Sequence[CloudDraft], results: Sequence[Choices | Exception], compute_s: float
+    ) -> None:
+        """Report a batch of drafts from a device of their own: its time is not charged."""
+        self._note_failures(results)
+        with self._lock:
+            self._record_drafts(jobs, results, compute_s)
+
+    def _record_drafts(
+        self, jobs: Sequence[CloudDraft], results: Sequence[CloudResult], compute_s: float
+    ) -> None:
+        """Pass drafts to the state machine, text by text. A failed draft only costs speed."""
+        of_text: dict[SessionKey, list[tuple[CloudDraft, Choices | None]]] = {}
+        for job, result in zip(jobs, results, strict=True):
+            choices = result if isinstance(result, Choices) else None
+            of_text.setdefault(job.key, []).append((job, choices))
+        for drafted in of_text.values():
+            self._machine.drafted(drafted, compute_s)
+
+    def _complete(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
+        """Pass the result of one of the target's jobs to the state machine. Return the replies."""
+        assert not isinstance(job, CloudDraft) and not isinstance(result, Choices)
+        if isinstance(job, PrefillTarget):
+            epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
+            compute_s += before_s if epoch == job.epoch else 0.0
+        if isinstance(result, Unfinished):
+            self._prefill_s[job.key] = job.epoch, compute_s
+            return []
+        if isinstance(result, Aborted):
+            self._machine.on_aborted(job, self._clock())
+            return []
+        if isinstance(result, Exception):
+            return self._machine.fail(job, result)
+        if result is not None:
+            self._stats.smallest_margin = min(self._stats.smallest_margin, result.margin)
+        return self._machine.complete(job, result, compute_s, self._clock())
 
     def _next_ahead(self) -> list[CloudDraft]:
         job = self._target_job
@@ -253,9 +256,9 @@ class VerifierService(FrameService):
             if isinstance(frame, (Verdict, Unsettled)):
                 self._stats.tokens += len(frame.tokens) + isinstance(frame, Unsettled)
 
-    def listen(self, take_in: Callable[[], None]) -> None:
-        """Call `take_in` at the exits of a job that runs alone."""
-        self._take_in = take_in
+    def set_poll(self, poll: Callable[[], None]) -> None:
+        """Call `poll` at the exits of a job that runs alone."""
+        self._poll = poll
 
     def step(self, send: Callable[[Reply], None]) -> bool:
         """Run one batch, sending hints as its exits predict. Return False if there is none."""
@@ -272,27 +275,28 @@ class VerifierService(FrameService):
 
         def on_hint(job: Verify, hint: ExitHint) -> bool:
             if len(jobs) == 1:  # larger batches are never aborted
-                self._take_in()
-            send_all(send, self.hint(job, hint))
-            self._draft_beside(jobs)
-            return self.should_abort(job)
+                self._poll()
+            replies, should_abort = self.hint(job, hint)
+            send_all(send, replies)
+            self._resume_drafting(jobs)
+            return should_abort
 
-        self._draft_beside(jobs)
+        self._resume_drafting(jobs)
         try:
             results = self.run(jobs, on_hint)
         except Exception:
-            self.leave(jobs, self._clock() - started_s)
+            self.on_interrupted(jobs, self._clock() - started_s)
             raise
         finally:
             self._target_job = None
-        send_all(send, self.finish_all(jobs, results, self._clock() - started_s))
+        send_all(send, self.finish(jobs, results, self._clock() - started_s))
         return True
 
-    def _draft_beside(self, jobs: Sequence[CloudJob]) -> None:
+    def _resume_drafting(self, jobs: Sequence[CloudJob]) -> None:
         """Let a draft model on its own device draft on while a job of the target runs alone."""
         if self._ahead is not None and len(jobs) == 1:
             self._target_job = jobs[0]
-            self._ahead.go_on()
+            self._ahead.resume()
 
     def evict_idle(self) -> None:
         with self._lock:

@@ -10,57 +10,64 @@ from itertools import takewhile
 
 from outrider.core.frames import Unsettled, Verdict
 from outrider.core.ports import Tokenizer
-from outrider.core.values import Prompt, Successors
+from outrider.core.values import Successors
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree, Node
 from outrider.decoding.drafting.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
 from outrider.decoding.drafting.tree_expansion import TreeExpander
 from outrider.decoding.edge.actions import Commit
+from outrider.decoding.edge.text import EdgeText
 from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, NoRoom, PrefillDraft
 from outrider.decoding.policy.estimators import CalibratedAcceptance
-from outrider.decoding.protocol.prefix_digest import DigestedText
 from outrider.decoding.protocol.sampling_rules import Sampling, mixed_seed
 
 
 class Drafting:
-    """Keeps a tree of drafts above a text that its owner extends. `odds`: the session's acceptance rates."""
+    """Keeps a tree of drafts above a text that its owner extends."""
 
-    def __init__(self, config: DecodingConfig, tokenizer: Tokenizer, odds: CalibratedAcceptance) -> None:
+    def __init__(
+        self, config: DecodingConfig, tokenizer: Tokenizer, acceptance: CalibratedAcceptance, text: EdgeText
+    ) -> None:
+        """`acceptance`: the session's rates. `text`: an empty one; `begin` starts the first to draft for."""
         self._config = config
         self._tokenizer = tokenizer
-        self._odds = odds
+        self._acceptance = acceptance
         self._deterministic = config.scheme.deterministic
         guesses = self._deterministic and config.tuning.second_choices
         self._num_choices = 1 + config.plan.num_guesses if guesses else 1
         self._retrieved = RetrievedDrafts(config.sources, tokenizer.end_ids)
         self._end_ids = tokenizer.end_ids
         self._rng = random.Random(config.seed)
+        self._text = text
+        self._is_prefilled = False
+        self._needs_model = config.needs_model
+        self.branches = self._empty_tree()
 
-    def begin(
-        self, epoch: int, prompt: Prompt, text: DigestedText, max_new_tokens: int, sampling: Sampling
-    ) -> None:
+    def begin(self, text: EdgeText) -> None:
         """Begin another text, which has no tokens yet."""
-        self._epoch, self._prompt, self._text = epoch, prompt, text
-        self._max_new_tokens = max_new_tokens
-        self._sampling = sampling
+        self._text = text
         self._is_prefilled = False
         self._needs_model = self._config.needs_model
         if self._retrieved:
-            self._retrieved.begin(self._tokenizer.encode(prompt.text))
+            self._retrieved.begin(self._tokenizer.encode(text.prompt.text))
         self.clear()
 
     def clear(self) -> None:
         """Drop all drafts."""
-        tree = DraftTree(len(self._text), self._text.digest, self._rng, self._config.tuning)
-        sizes = self._max_new_tokens, self._end_ids, self._tokenizer.vocab_size
-        self.branches = TreeExpander(self._config, self._retrieved, self._odds, tree, *sizes)
-        self.branches.needs_model = self._needs_model
+        self.branches = self._empty_tree()
+
+    def _empty_tree(self) -> TreeExpander:
+        text, committed = self._text, self._text.committed
+        tree = DraftTree(len(committed), committed.digest, self._rng, self._config.tuning)
+        sizes = text.max_new_tokens, self._end_ids, self._tokenizer.vocab_size
+        expander = TreeExpander(self._config, self._retrieved, self._acceptance, tree, *sizes)
+        expander.needs_model = self._needs_model
+        return expander
 
     def forget(self) -> None:
         """Forget the texts so far."""
         self._retrieved.forget()
-        self._prompt = Prompt("", b"")
 
     def end_with(self, end_ids: frozenset[int]) -> None:
         """Draft nothing after these end tokens, which are the target's."""
@@ -79,21 +86,24 @@ class Drafting:
             return None
         if not self._is_prefilled:
             num_expected = NUM_EXPECTED if CALIBRATION in self._config.drafters else 0
-            return PrefillDraft(self._epoch, self._prompt, self._max_new_tokens, num_expected)
+            text = self._text
+            return PrefillDraft(text.epoch, text.prompt, text.max_new_tokens, num_expected)
         leaves = [self.tree.root] if is_alone else self.branches.next_leaves(waits_for_others)
         if not leaves:
             return None
-        prefixes = tuple(self._text.tokens + self.tree.tokens(leaf) for leaf in leaves)
+        prefixes = tuple(self._text.committed.tokens + self.tree.tokens(leaf) for leaf in leaves)
         scheme = self._config.scheme
-        return DraftTokens(self._epoch, prefixes, self._num_choices, scheme, self._draft_sampling())
+        return DraftTokens(self._text.epoch, prefixes, self._num_choices, scheme, self._draft_sampling())
 
     def _draft_sampling(self) -> Sampling:
         """Return the draft's sampling, with another seed after each verdict if there are retrieved drafts:
         a rejected draw may come back as one.
         """
         if self._deterministic or not self._retrieved:
-            return self._sampling
-        return replace(self._sampling, seed=mixed_seed(self._sampling.seed, len(self._text)))
+            return self._text.sampling
+        return replace(
+            self._text.sampling, seed=mixed_seed(self._text.sampling.seed, len(self._text.committed))
+        )
 
     def is_useful(self, job: DraftTokens) -> bool:
         """Return whether any result of a job would still be new."""
@@ -101,7 +111,7 @@ class Drafting:
         return any(node is not None and not node.drafted for node in nodes)
 
     def _node_after(self, prefix: tuple[int, ...]) -> Node | None:
-        committed = self._text.tokens
+        committed = self._text.committed.tokens
         if prefix[: len(committed)] != committed:
             return None
         return self.tree.find(prefix[len(committed) :])
@@ -124,7 +134,7 @@ class Drafting:
     def commit(self, new: Sequence[int]) -> None:
         """Note that the text has grown by these tokens."""
         self._retrieved.extend(new)
-        self.branches.commit(new, self._text.digest)
+        self.branches.commit(new, self._text.committed.digest)
 
 
 def commit_of(

@@ -37,7 +37,7 @@ class EdgeEstimator:
     def __init__(self, config: DecodingConfig) -> None:
         self._config = config
         self._tuning = tuning = config.tuning
-        self.odds = CalibratedAcceptance(tuning)
+        self.acceptance = CalibratedAcceptance(tuning)
         self.draft = ExponentialMean(tuning)
         self.verify = ExponentialMean(tuning)
         self.step = ExponentialMean(tuning)
@@ -61,27 +61,27 @@ class EdgeEstimator:
         if self._free_s <= arrival_s:
             self._free_s = arrival_s + self.verify.value
 
-    def on_verdict(self, now_s: float, news: VerdictObservation) -> None:
+    def on_verdict(self, now_s: float, verdict: VerdictObservation) -> None:
         """Record a verdict."""
-        self._speed.on_commit(news.num_tokens, now_s)
-        if news.compute_s:
-            (self.verify if news.drafted else self.step).add(news.compute_s)
-            self._learn_wait(now_s, news)
+        self._speed.on_commit(verdict.num_tokens, now_s)
+        if verdict.compute_s:
+            (self.verify if verdict.drafted else self.step).add(verdict.compute_s)
+            self._learn_wait(now_s, verdict)
         one_way_s = self.round_trip.value / 2.0
         self._free_s = now_s - one_way_s
-        there = news.next_sent_s is not None and news.next_sent_s + one_way_s <= self._free_s
-        self._waits_since_s = now_s if there else None
-        if news.next_sent_s is not None:
-            self._free_s = max(self._free_s, news.next_sent_s + one_way_s) + self.verify.value
+        arrived = verdict.next_sent_s is not None and verdict.next_sent_s + one_way_s <= self._free_s
+        self._waits_since_s = now_s if arrived else None
+        if verdict.next_sent_s is not None:
+            self._free_s = max(self._free_s, verdict.next_sent_s + one_way_s) + self.verify.value
 
-    def _learn_wait(self, now_s: float, news: VerdictObservation) -> None:
+    def _learn_wait(self, now_s: float, verdict: VerdictObservation) -> None:
         """Learn how long a draft that had arrived in time waited for its own forward.
 
         The time of aborted forwards of the same text, counted in `passes`, is no wait. A verdict without
         drafted tokens is ignored: it is a step, taken because the draft came late.
         """
-        if self._waits_since_s is not None and news.drafted and news.compute_s:
-            own_s, passed_s = news.passes * news.compute_s, now_s - self._waits_since_s
+        if self._waits_since_s is not None and verdict.drafted and verdict.compute_s:
+            own_s, passed_s = verdict.passes * verdict.compute_s, now_s - self._waits_since_s
             self._at_once.add(passed_s <= self._tuning.turn_wait * own_s, 1.0)
             self._waited_s.add(passed_s - own_s)
 
@@ -94,26 +94,26 @@ class EdgeEstimator:
         return self._at_once.value < 0.5 and self._waited_s.value > chunk_s
 
     @property
-    def least_useful(self) -> int:
+    def min_useful_tokens(self) -> int:
         """The fewest draft tokens that are worth more to verify than a step."""
         if not (self.verify.known and self.step.known):
             return 1
-        rate = self.odds.rate()
+        rate = self.acceptance.rate()
         lengths = range(1, self._config.num_draft_tokens + 1)
         gain_of_step = self.verify.value / self.step.value
         return next((n for n in lengths if expected_tokens(rate, n) > gain_of_step), lengths[-1])
 
-    def is_time(self, num_tokens: int, now_s: float) -> bool:
+    def should_send(self, num_tokens: int, now_s: float) -> bool:
         """Return whether to send a draft of `num_tokens` now, rather than wait for one more token."""
         if not self.verify.known:
             return num_tokens >= self._config.num_draft_tokens
         # Waiting gains the chance of one token; it costs what is usually written while the cloud is idle.
         arrival_s = now_s + self.round_trip.value / 2.0
         idle_s = max(0.0, arrival_s + self.draft.value - max(arrival_s, self._free_s))
-        return num_tokens > 0 and self.odds.rate() ** (num_tokens + 1) <= self._tokens_per_s * idle_s
+        return num_tokens > 0 and self.acceptance.rate() ** (num_tokens + 1) <= self._tokens_per_s * idle_s
 
     @property
     def _tokens_per_s(self) -> float:
         """Tokens per second as measured; at least `idle_speed` of the speed of a cloud that never waits."""
-        well_fed = expected_tokens(self.odds.rate(), self._config.num_draft_tokens) / self.verify.value
+        well_fed = expected_tokens(self.acceptance.rate(), self._config.num_draft_tokens) / self.verify.value
         return max(self._speed.value, self._tuning.idle_speed * well_fed)

@@ -56,7 +56,7 @@ class Stream(SendPolicy):
         if not path and not can_extend:
             return None if has_sent else []
         is_due = not can_extend or len(unsent) >= self._num_draft_tokens
-        if unsent and (is_due or self.estimates.is_time(len(unsent), now_s)):
+        if unsent and (is_due or self.estimates.should_send(len(unsent), now_s)):
             return unsent[:MAX_CHUNK_TOKENS]
         return None
 
@@ -85,9 +85,9 @@ class SendAhead(SendPolicy):
         """
         lengths: dict[int, list[int]] = {}
         for node in nodes:
-            lengths.setdefault(node.turn, []).append(node.length)
-        longest = max((max(some) - min(some) for some in lengths.values()), default=0)
-        return longest > 0 and longest >= self.estimates.least_useful
+            lengths.setdefault(node.branch, []).append(node.length)
+        longest = max((max(group) - min(group) for group in lengths.values()), default=0)
+        return longest > 0 and longest >= self.estimates.min_useful_tokens
 
     def _unsent(self, tree: DraftTree) -> list[Node]:
         """Return the unsent nodes that are likely enough to be verified."""
@@ -119,7 +119,7 @@ def send_policy_of(config: DecodingConfig, estimates: EdgeEstimator) -> SendPoli
 
 def _fitting(tree: DraftTree, nodes: list[Node]) -> list[Node]:
     """Return as many of the first nodes as one frame holds with the nodes that connect them."""
-    while len(tree.joined(nodes)) > SURELY_FIT:
+    while len(tree.with_ancestors(nodes)) > SURELY_FIT:
         if len(pack_runs(branches_to(tree, nodes)[1])) <= MAX_RUNS_BYTES:
             break
         nodes = nodes[: len(nodes) // 2]

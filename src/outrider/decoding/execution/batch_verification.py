@@ -25,7 +25,7 @@ from outrider.decoding.acceptance.coupled import (
 from outrider.decoding.acceptance.rejection import Outcome, judge_decided
 from outrider.decoding.acceptance.schemes import Residue
 from outrider.decoding.drafting.retrieval.reuse import SHORTEST, longest_run
-from outrider.decoding.execution.cached_sequence import Asked
+from outrider.decoding.execution.cached_sequence import RowRequest
 from outrider.decoding.jobs import Aborted, ExitHint, Interrupted, Judgement, Verify
 from outrider.decoding.protocol.prefix_digest import common_length
 
@@ -41,7 +41,7 @@ _Rows = tuple[int, Array]
 
 
 class VerificationBatch:
-    """The jobs of one batch, each with what is asked of its sequence.
+    """The jobs of one batch, each with the rows requested of its sequence.
 
     The rows of deterministic schemes are numbered consecutively across all jobs.
     """
@@ -49,7 +49,7 @@ class VerificationBatch:
     def __init__(
         self,
         jobs: Sequence[Verify],
-        asked: Sequence[Asked],
+        requests: Sequence[RowRequest],
         exits: ExitInfo | None,
         vocab_size: int,
         on_hint: OnHint,
@@ -58,103 +58,117 @@ class VerificationBatch:
         """Copy what the exits need to `device` now, so that no exit waits for a copy."""
         self._jobs, self._exits, self._on_hint = jobs, exits, on_hint
         self._alone = len(jobs) == 1
-        self._vocab_size, self._here = vocab_size, device.type == "cpu"
-        self._of_chunk = [place for place, one in enumerate(asked) if one.chunk is not None]
-        self._numbers: dict[int, range] = {}
-        self._own: dict[int, range] = {}
+        self._vocab_size, self._on_host = vocab_size, device.type == "cpu"
+        self._job_of_chunk = [
+            job_index for job_index, request in enumerate(requests) if request.chunk is not None
+        ]
+        self._row_numbers: dict[int, range] = {}
+        self._exit_numbers: dict[int, range] = {}
         """Job index to the numbers of its exit rows, for deterministic schemes; numbered across all jobs."""
-        self._tested: dict[int, int] = {}
+        self._num_tested: dict[int, int] = {}
         """Job index to the number of its exit rows, for schemes that test distributions."""
-        self._number(asked)
-        self._draws = draws_on(device, _draws_of([jobs[place] for place in self._numbers]), vocab_size)
+        self._number(requests)
+        self._draws = draws_on(
+            device, _draws_of([jobs[job_index] for job_index in self._row_numbers]), vocab_size
+        )
         self._exit_draws = self._draws
         if exits is not None and self._draws.drawn:
-            numbers = [self._numbers[place][-len(own) :] for place, own in self._own.items()]
+            numbers = [
+                self._row_numbers[job_index][-len(own) :] for job_index, own in self._exit_numbers.items()
+            ]
             self._exit_draws = self._draws.part(numbers, shortlist_on(exits, device))
-        known = [place for place in self._own if asked[place].known is not None]
-        firsts = self._decide(known, [asked[place].known[None] for place in known], 1)
-        self._known = {place: choice for place, [(choice, _)] in firsts.items()}
+        known = [job_index for job_index in self._exit_numbers if requests[job_index].known is not None]
+        firsts = self._decide(known, [requests[job_index].known[None] for job_index in known], 1)
+        self._known = {job_index: choice for job_index, [(choice, _)] in firsts.items()}
         """Job index to the target's choice in the first row, if the cache already has that row."""
         self._known_rows = {
-            place: asked[place].known.float().cpu()
-            for place in self._tested
-            if asked[place].known is not None
+            job_index: requests[job_index].known.float().cpu()
+            for job_index in self._num_tested
+            if requests[job_index].known is not None
         }
         """The same rows for schemes that test distributions.
 
         Copied here, before the device has the batch to run.
         """
 
-    def _number(self, asked: Sequence[Asked]) -> None:
+    def _number(self, requests: Sequence[RowRequest]) -> None:
         num_rows = num_own = 0
-        for place, (job, one) in enumerate(zip(self._jobs, asked, strict=True)):
-            reads_exits = job.hints and one.chunk is not None and self._exits is not None
+        for job_index, (job, request) in enumerate(zip(self._jobs, requests, strict=True)):
+            is_read = job.hints and request.chunk is not None and self._exits is not None
             if job.scheme.deterministic:
-                self._numbers[place] = range(num_rows, num_rows + len(job.draft) + 1)
+                self._row_numbers[job_index] = range(num_rows, num_rows + len(job.draft) + 1)
                 num_rows += len(job.draft) + 1
-                if reads_exits:
-                    self._own[place] = range(num_own, num_own + one.num_new)
-                    num_own += one.num_new
-            elif reads_exits:
-                self._tested[place] = one.num_new
+                if is_read:
+                    self._exit_numbers[job_index] = range(num_own, num_own + request.num_new)
+                    num_own += request.num_new
+            elif is_read:
+                self._num_tested[job_index] = request.num_new
 
     @property
-    def listens(self) -> bool:
+    def reads_exits(self) -> bool:
         """Whether any of the jobs wants hints."""
-        return bool(self._own or self._tested)
+        return bool(self._exit_numbers or self._num_tested)
 
     def read(self, index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
-        """Return what an `ExitReader` returns, for the chunks of `asked` in their order.
+        """Return what an `ExitReader` returns, for the chunks of `requests` in their order.
 
         Only choices are copied to the host where tokens are chosen. On the CPU they are reported at once
         and the result is None.
         """
         chosen, tested = [], []
         for number, logits in rows:
-            place = self._of_chunk[number]
-            if place in self._own:
-                chosen.append((place, _last(logits, len(self._own[place]))))
-            elif place in self._tested:
-                tested.append((place, _last(logits, self._tested[place])))
-        if tested or (chosen and not self._here):
+            job_index = self._job_of_chunk[number]
+            if job_index in self._exit_numbers:
+                chosen.append((job_index, _last(logits, len(self._exit_numbers[job_index]))))
+            elif job_index in self._num_tested:
+                tested.append((job_index, _last(logits, self._num_tested[job_index])))
+        if tested or (chosen and not self._on_host):
             return self._reading(index, chosen, tested)
         if chosen:
-            self._hint_all(index, chosen, *decide_exit_here(*self._asked_of_exit(chosen)))
+            self._hint_all(index, chosen, *decide_exit_here(*self._exit_arguments(chosen)))
         return None
 
     def _reading(self, index: int, chosen: Sequence[_Rows], tested: Sequence[_Rows]) -> Reading:
         """Read first the choices of deterministic schemes,
         then the logits for those that test distributions.
         """
-        table = [decide_exit(*self._asked_of_exit(chosen)).flatten()] if chosen else []
+        table = [decide_exit(*self._exit_arguments(chosen)).flatten()] if chosen else []
         rows = [logits.float().flatten() for _, logits in tested]
-        return Reading(joined([*table, *rows]), partial(self._hear, index, chosen, tested))
+        return Reading(joined([*table, *rows]), partial(self._report_exit, index, chosen, tested))
 
-    def _asked_of_exit(self, chosen: Sequence[_Rows]) -> tuple[Array, Draws]:
+    def _exit_arguments(self, chosen: Sequence[_Rows]) -> tuple[Array, Draws]:
         """Return the arguments of `decide_exit`."""
         draws = self._exit_draws
         if draws.drawn:
-            draws = draws.part([self._own[place] for place, _ in chosen])
+            draws = draws.part([self._exit_numbers[job_index] for job_index, _ in chosen])
         return chosen[0][1] if len(chosen) == 1 else torch.cat([rows for _, rows in chosen]), draws
 
     def judge(self, rows: Sequence[Array | Exception]) -> list[Judgement | Exception]:
         """Return each job's judgement from its logits (len(draft) + 1, V), or the error that prevented it."""
-        chosen = [place for place in self._numbers if not isinstance(rows[place], Exception)]
-        decided = self._decide(chosen, [rows[place] for place in chosen])
-        return [self._judged(place, one, decided.get(place)) for place, one in enumerate(rows)]
+        chosen = [job_index for job_index in self._row_numbers if not isinstance(rows[job_index], Exception)]
+        decided = self._decide(chosen, [rows[job_index] for job_index in chosen])
+        return [
+            self._judged(job_index, own_rows, decided.get(job_index))
+            for job_index, own_rows in enumerate(rows)
+        ]
 
     def _decide(
-        self, places: Sequence[int], rows: Sequence[Array], count: int | None = None
+        self, job_indices: Sequence[int], rows: Sequence[Array], count: int | None = None
     ) -> dict[int, Decided]:
         """Decide the first `count` rows of each job, or all. One copy to the host serves all of them."""
-        if not places:
+        if not job_indices:
             return {}
-        numbers = [self._numbers[place][:count] for place in places]
+        numbers = [self._row_numbers[job_index][:count] for job_index in job_indices]
         table = iter(decide(joined(rows), self._draws.part(numbers)))
-        return {place: list(islice(table, len(own))) for place, own in zip(places, numbers, strict=True)}
+        return {
+            job_index: list(islice(table, len(own)))
+            for job_index, own in zip(job_indices, numbers, strict=True)
+        }
 
-    def _judged(self, place: int, rows: Array | Exception, decided: Decided | None) -> Judgement | Exception:
-        job = self._jobs[place]
+    def _judged(
+        self, job_index: int, rows: Array | Exception, decided: Decided | None
+    ) -> Judgement | Exception:
+        job = self._jobs[job_index]
         if isinstance(rows, Exception):
             return rows
         try:
@@ -165,40 +179,41 @@ class VerificationBatch:
             return error
         return judgement_of(job, outcome, [choice for choice, _ in decided])
 
-    def _hear(self, index: int, chosen: Sequence[_Rows], tested: Sequence[_Rows], read: Array) -> None:
+    def _report_exit(self, index: int, chosen: Sequence[_Rows], tested: Sequence[_Rows], read: Array) -> None:
         assert self._exits is not None
         shortlist = self._exits.token_ids
-        start = sum(2 * len(self._own[place]) for place, _ in chosen)
+        start = sum(2 * len(self._exit_numbers[job_index]) for job_index, _ in chosen)
         if chosen:
             self._hint_all(index, chosen, *columns_of(read[:start].view(-1, 2)))
-        for place, logits in tested:
-            job, end = self._jobs[place], start + logits.numel()
+        for job_index, logits in tested:
+            job, end = self._jobs[job_index], start + logits.numel()
             rows = read[start:end].view(logits.shape)
-            hint = judge_exit(job, self._known_rows.get(place), rows, shortlist, self._vocab_size)
+            hint = judge_exit(job, self._known_rows.get(job_index), rows, shortlist, self._vocab_size)
             if hint is not None:
-                self._tell(job, hint._replace(exit=index))
+                self._report(job, hint._replace(exit=index))
             start = end
 
     def _hint_all(
-        self, index: int, heard: Sequence[_Rows], places: Sequence[int], sure: Sequence[float]
+        self, index: int, exit_rows: Sequence[_Rows], shortlisted: Sequence[int], sure: Sequence[float]
     ) -> None:
         """Report an exit's hint for each deterministic job. The first row may be known already."""
         assert self._exits is not None
         token_at, start = shortlist_of(self._exits).__getitem__, 0
-        for place, _ in heard:
-            end = start + len(self._own[place])
-            choices = tuple(map(token_at, places[start:end]))
-            confidences = tuple([round(one, CONFIDENCE_DIGITS) for one in sure[start:end]])
-            if place in self._known:
-                choices, confidences = (self._known[place], *choices), (1.0, *confidences)
-            accepted = common_length(self._jobs[place].draft, choices)
+        for job_index, _ in exit_rows:
+            end = start + len(self._exit_numbers[job_index])
+            choices = tuple(map(token_at, shortlisted[start:end]))
+            confidences = tuple([round(confidence, CONFIDENCE_DIGITS) for confidence in sure[start:end]])
+            if job_index in self._known:
+                choices, confidences = (self._known[job_index], *choices), (1.0, *confidences)
+            accepted = common_length(self._jobs[job_index].draft, choices)
             chance = math.prod(confidences[: accepted + 1])
-            self._tell(
-                self._jobs[place], ExitHint(index, accepted, choices[accepted], chance, choices, confidences)
+            self._report(
+                self._jobs[job_index],
+                ExitHint(index, accepted, choices[accepted], chance, choices, confidences),
             )
             start = end
 
-    def _tell(self, job: Verify, hint: ExitHint) -> None:
+    def _report(self, job: Verify, hint: ExitHint) -> None:
         """Report a hint, unless its confidence is NaN. Raises Aborted if a job that runs alone should be
         aborted, and Interrupted if the listener fails; either ends the forward pass.
         """
@@ -237,7 +252,7 @@ def kept_run(draft: Sequence[int], choices: Sequence[int], accepted: int) -> tup
     rest = draft[first:]
     if len(rest) < SHORTEST:
         return ()
-    return tuple(first + place for place in longest_run(rest, choices[first : len(draft)]))
+    return tuple(first + offset for offset in longest_run(rest, choices[first : len(draft)]))
 
 
 def judge_exit(

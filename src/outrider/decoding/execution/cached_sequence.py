@@ -15,7 +15,7 @@ from outrider.decoding.jobs import CATCH_UP_TOKENS
 from outrider.decoding.protocol.prefix_digest import common_length
 
 
-class Asked(NamedTuple):
+class RowRequest(NamedTuple):
     """A request for `num_last` + 1 rows: the first is `known` if the cache has it,
     `chunk` yields the rest.
     """
@@ -85,14 +85,14 @@ class CachedSequence:
         The model must share prompts.
         """
         shares = self._prompt_row is other._prompt_row
-        mine, theirs = self.shared(tokens) if shares else 0, other.shared(tokens)
-        if shares and mine >= theirs:
+        own_length, other_length = self.shared(tokens) if shares else 0, other.shared(tokens)
+        if shares and own_length >= other_length:
             return
         assert isinstance(self._session, SharingSession)
-        start = other._prompt_length + mine if shares else 0
-        self._session.copy_from(other._session, start, other._prompt_length + theirs)
+        start = other._prompt_length + own_length if shares else 0
+        self._session.copy_from(other._session, start, other._prompt_length + other_length)
         self._prompt_length, self._prompt_row = other._prompt_length, other._prompt_row
-        self._cached, self._last_row = tuple(tokens[:theirs]), None
+        self._cached, self._last_row = tuple(tokens[:other_length]), None
 
     def expected(self, count: int) -> Successors:
         """Return the `count` likeliest successors of each prompt token, as `ModelSession.expected`."""
@@ -103,26 +103,28 @@ class CachedSequence:
 
         Row i predicts tokens[len(tokens) - num_last + i]; the last row predicts what follows all of them.
         """
-        asked = self.ask(tokens, num_last)
-        rows = None if asked.chunk is None else self._session.forward(asked.chunk.token_ids)
-        return self.answer(asked, rows)
+        request = self.request(tokens, num_last)
+        rows = None if request.chunk is None else self._session.forward(request.chunk.token_ids)
+        return self.resolve(request, rows)
 
-    def ask(self, tokens: Sequence[int], num_last: int) -> Asked:
-        """Return the part of `logits` that needs a forward pass, for a batch; `answer` takes its rows."""
+    def request(self, tokens: Sequence[int], num_last: int) -> RowRequest:
+        """Return the part of `logits` that needs a forward pass, for a batch; `resolve` takes its rows."""
         first = len(tokens) - num_last
         known = self._known_row(tokens, first)
         if known is None:
             self._roll_back(min(common_length(self._cached, tokens), first - 1))
         new = tuple(tokens[len(self._cached) :])
-        return Asked(known, num_last, Chunk(self._session, new) if new else None)
+        return RowRequest(known, num_last, Chunk(self._session, new) if new else None)
 
-    def answer(self, asked: Asked, rows: Array) -> Array:
+    def resolve(self, request: RowRequest, rows: Array) -> Array:
         """Return the rows (num_last + 1, V) asked for, given the rows of the chunk if there is one."""
-        if asked.chunk is None:
-            return asked.known[None]
-        self._cached += tuple(asked.chunk.token_ids)
+        if request.chunk is None:
+            return request.known[None]
+        self._cached += tuple(request.chunk.token_ids)
         self._last_row = rows[-1]
-        return rows[-asked.num_last - 1 :] if asked.known is None else torch.cat((asked.known[None], rows))
+        return (
+            rows[-request.num_last - 1 :] if request.known is None else torch.cat((request.known[None], rows))
+        )
 
     def _known_row(self, tokens: Sequence[int], first: int) -> Array:
         """Return the row that predicts position `first` if it is cached,
@@ -148,10 +150,10 @@ def rows_after(
     pause: Pause | None,
 ) -> list[Array]:
     """Return the logits (V,) after each text, each on its own sequence, all in one forward pass."""
-    asked = [one.ask(text, 0) for one, text in zip(sequences, texts, strict=True)]
-    chunks = [one.chunk for one in asked if one.chunk is not None]
+    requests = [sequence.request(text, 0) for sequence, text in zip(sequences, texts, strict=True)]
+    chunks = [request.chunk for request in requests if request.chunk is not None]
     new = iter(model.forward_together(chunks, pause=pause) if chunks else [])
     return [
-        sequence.answer(one, None if one.chunk is None else next(new))[0]
-        for sequence, one in zip(sequences, asked, strict=True)
+        sequence.resolve(request, None if request.chunk is None else next(new))[0]
+        for sequence, request in zip(sequences, requests, strict=True)
     ]

@@ -44,28 +44,30 @@ class CloudDraftWorker:
 
     def _together(self, jobs: Sequence[CloudDraft], pause: Pause | None) -> list[Choices]:
         free: dict[SessionKey, list[CachedSequence]] = {}
-        sequences = [self._taken(job, free) for job in jobs]
+        sequences = [self._claim_sequence(job, free) for job in jobs]
         rows = rows_after(self._model, sequences, [job.prefix for job in jobs], pause)
         return [
             job.scheme.propose(row, job.sampling, len(job.prefix), job.num_choices)
             for job, row in zip(jobs, rows, strict=True)
         ]
 
-    def _taken(self, job: CloudDraft, free: dict[SessionKey, list[CachedSequence]]) -> CachedSequence:
+    def _claim_sequence(
+        self, job: CloudDraft, free: dict[SessionKey, list[CachedSequence]]
+    ) -> CachedSequence:
         """Return the session's sequence that shares most with the job's prefix, and remove it from `free`.
 
         If the batch has used them all, add a sequence to the session and copy the nearest one's cache to
         it.
         """
         of_session = self._of_session(job)
-        left = free.setdefault(job.key, list(of_session))
-        if left:
-            best = max(left, key=lambda one: one.shared(job.prefix))
-            left.remove(best)
+        unused = free.setdefault(job.key, list(of_session))
+        if unused:
+            best = max(unused, key=lambda sequence: sequence.shared(job.prefix))
+            unused.remove(best)
             return best
         further = CachedSequence(self._model)
         if self._model.shares_prompts:
-            further.follow(max(of_session, key=lambda one: one.shared(job.prefix)), job.prefix)
+            further.follow(max(of_session, key=lambda sequence: sequence.shared(job.prefix)), job.prefix)
         else:
             further.prefill(job.prompt, job.max_new_tokens)
         of_session.append(further)
@@ -117,13 +119,13 @@ class HeadDraftWorker:
     @torch.inference_mode()
     def _together(self, jobs: Sequence[CloudDraft]) -> list[Choices | Exception]:
         chains = [self._chain(job) for job in jobs]
-        places = [
+        positions = [
             (chain, job.prefix[len(chain.anchor.tokens) :])
             for chain, job in zip(chains, jobs, strict=True)
             if chain is not None
         ]
-        self._reach(places)
-        rows = iter(self._rows(places))
+        self._advance_to(positions)
+        rows = iter(self._rows(positions))
         return [
             ModelError(f"{self._head.name} has nothing to go on from")
             if chain is None
@@ -142,28 +144,28 @@ class HeadDraftWorker:
             chain = self._chains[job.key] = _Chain(anchor, {(): self._head.begin(anchor.row)})
         return chain
 
-    def _reach(self, places: Sequence[tuple[_Chain, Tokens]]) -> None:
-        """Compute the head's states at all places, in as many steps as the farthest needs."""
-        while missing := list(_next_missing(places)):
+    def _advance_to(self, positions: Sequence[tuple[_Chain, Tokens]]) -> None:
+        """Compute the head's states at all positions, in as many steps as the farthest needs."""
+        while missing := list(_next_missing(positions)):
             before = torch.stack([chain.states[tokens[:-1]] for chain, tokens in missing])
-            taken = torch.tensor([tokens[-1] for _, tokens in missing], device=before.device)
-            after = self._head.advance(before, taken)
+            last_tokens = torch.tensor([tokens[-1] for _, tokens in missing], device=before.device)
+            after = self._head.advance(before, last_tokens)
             for (chain, tokens), state in zip(missing, after, strict=True):
                 chain.states[tokens] = state
 
-    def _rows(self, places: Sequence[tuple[_Chain, Tokens]]) -> Sequence[Array]:
-        """Return the logits (V,) at each place."""
-        if not places:
+    def _rows(self, positions: Sequence[tuple[_Chain, Tokens]]) -> Sequence[Array]:
+        """Return the logits (V,) at each position."""
+        if not positions:
             return []
         rows: Sequence[Array] = self._head.logits(
-            torch.stack([chain.states[tokens] for chain, tokens in places])
+            torch.stack([chain.states[tokens] for chain, tokens in positions])
         )
         return rows
 
 
-def _next_missing(places: Sequence[tuple[_Chain, Tokens]]) -> Iterator[tuple[_Chain, Tokens]]:
-    """Yield for each place its shortest prefix whose state is missing."""
-    for chain, tokens in places:
+def _next_missing(positions: Sequence[tuple[_Chain, Tokens]]) -> Iterator[tuple[_Chain, Tokens]]:
+    """Yield for each position its shortest prefix whose state is missing."""
+    for chain, tokens in positions:
         known = next(end for end in range(len(tokens), -1, -1) if tokens[:end] in chain.states)
         if known < len(tokens):
             yield chain, tokens[: known + 1]

@@ -38,12 +38,12 @@ class DraftAhead:
         self._next_jobs, self._finish, self._clock = next_jobs, finish, clock
         self._thread = ThreadPoolExecutor(1, "draft-ahead")
         self._task: Future[None] | None = None
-        self._wanted: list[CloudDraft] = []
+        self._urgent: list[CloudDraft] = []
         self._running: list[CloudDraft] = []
         self._keys: frozenset[SessionKey] = frozenset()
-        self._kept = self._keys
+        self._cached_keys = self._keys
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Resume work if idle: there may be new jobs."""
         with self._lock:
             self._start()
@@ -51,8 +51,8 @@ class DraftAhead:
     def run_now(self, jobs: Sequence[CloudDraft]) -> None:
         """Draft these jobs before any other. Returns when the thread has no more jobs; raises its error."""
         with self._lock:
-            if not {_place(job) for job in jobs} <= {_place(job) for job in self._running}:
-                self._wanted = list(jobs)
+            if not {_position_of(job) for job in jobs} <= {_position_of(job) for job in self._running}:
+                self._urgent = list(jobs)
             task = self._start()
         task.result()
 
@@ -60,7 +60,7 @@ class DraftAhead:
         """Free the caches of all other sessions, before the next batch."""
         with self._lock:
             self._keys = frozenset(keys)
-            if self._keys != self._kept:
+            if self._keys != self._cached_keys:
                 self._start()
 
     def _start(self) -> Future[None]:
@@ -77,7 +77,7 @@ class DraftAhead:
             raise
 
     def _draft_on(self) -> None:
-        while jobs := self._take():
+        while jobs := self._next_batch():
             begun_s = self._clock()
             try:
                 results = self._worker.run(jobs, self._pause)
@@ -86,22 +86,22 @@ class DraftAhead:
             with self._lock:
                 self._finish(jobs, results, self._clock() - begun_s)
 
-    def _take(self) -> list[CloudDraft]:
+    def _next_batch(self) -> list[CloudDraft]:
         with self._lock:
-            if self._keys != self._kept:
+            if self._keys != self._cached_keys:
                 self._worker.keep_only(self._keys)
-                self._kept = self._keys
-            self._running = self._wanted or self._next_jobs()
-            self._wanted = []
+                self._cached_keys = self._keys
+            self._running = self._urgent or self._next_jobs()
+            self._urgent = []
             if not self._running:
                 self._task = None
             return self._running
 
     def _pause(self) -> None:
-        if self._wanted:
+        if self._urgent:
             raise Aborted
 
 
-def _place(job: CloudDraft) -> tuple[SessionKey, int, tuple[int, ...]]:
+def _position_of(job: CloudDraft) -> tuple[SessionKey, int, tuple[int, ...]]:
     """Return where a job drafts, without the number of choices it asks for."""
     return job.key, job.epoch, job.prefix

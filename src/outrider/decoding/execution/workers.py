@@ -12,7 +12,7 @@ from outrider.core.errors import OutOfMemoryError, RoomError
 from outrider.core.ports import Array, Chunk, LanguageModel, ModelSession, Pause
 from outrider.core.values import Successors
 from outrider.decoding.execution.batch_verification import OnHint, VerificationBatch
-from outrider.decoding.execution.cached_sequence import Asked, CachedSequence, rows_after
+from outrider.decoding.execution.cached_sequence import CachedSequence, RowRequest, rows_after
 from outrider.decoding.jobs import (
     Aborted,
     CloudResult,
@@ -197,19 +197,19 @@ class TargetWorker:
     def _verify(self, jobs: Sequence[Verify], on_hint: OnHint) -> list[Judgement | Exception]:
         """Return each job's judgement, each on its own sequence, all in one forward pass."""
         sequences = [self._sequences[job.key] for job in jobs]
-        asked = [
-            sequence.ask(job.tokens + job.draft, len(job.draft))
+        requests = [
+            sequence.request(job.tokens + job.draft, len(job.draft))
             for job, sequence in zip(jobs, sequences, strict=True)
         ]
         try:
-            batch = self._batch(jobs, asked, on_hint)
+            batch = self._batch(jobs, requests, on_hint)
         except Exception as error:
             return [error] * len(jobs)
-        new = iter(self._forward(jobs, asked, batch, on_hint))
+        new = iter(self._forward(jobs, requests, batch, on_hint))
         rows: list[Array | Exception] = []
-        for sequence, one in zip(sequences, asked, strict=True):
-            own = None if one.chunk is None else next(new)
-            rows.append(own if isinstance(own, Exception) else sequence.answer(one, own))
+        for sequence, request in zip(sequences, requests, strict=True):
+            own = None if request.chunk is None else next(new)
+            rows.append(own if isinstance(own, Exception) else sequence.resolve(request, own))
         try:
             judged = batch.judge(rows)
         except Exception as error:
@@ -225,18 +225,24 @@ class TargetWorker:
         if self._keeps_anchors and row is not None:
             self._anchors[job.key] = Anchor(job.epoch, tokens, row.clone())
 
-    def _batch(self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint) -> VerificationBatch:
+    def _batch(
+        self, jobs: Sequence[Verify], requests: Sequence[RowRequest], on_hint: OnHint
+    ) -> VerificationBatch:
         device = self._sequences[jobs[0].key].device
-        return VerificationBatch(jobs, asked, self._model.exits, self._model.vocab_size, on_hint, device)
+        return VerificationBatch(jobs, requests, self._model.exits, self._model.vocab_size, on_hint, device)
 
     def _forward(
-        self, jobs: Sequence[Verify], asked: Sequence[Asked], batch: VerificationBatch, on_hint: OnHint
+        self,
+        jobs: Sequence[Verify],
+        requests: Sequence[RowRequest],
+        batch: VerificationBatch,
+        on_hint: OnHint,
     ) -> list[Array | Exception]:
         """Return the rows of each chunk.
 
         If the batch fails, run each chunk alone, so that each fails only by its own errors.
         """
-        chunks = [one.chunk for one in asked if one.chunk is not None]
+        chunks = [request.chunk for request in requests if request.chunk is not None]
         try:
             return self._run(chunks, batch) if chunks else []
         except Aborted as aborted:
@@ -244,18 +250,18 @@ class TargetWorker:
         except Interrupted as interrupted:
             raise interrupted.error from None
         except Exception:
-            return self._each_alone(jobs, asked, on_hint)
+            return self._each_alone(jobs, requests, on_hint)
 
     def _each_alone(
-        self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint
+        self, jobs: Sequence[Verify], requests: Sequence[RowRequest], on_hint: OnHint
     ) -> list[Array | Exception]:
         rows: list[Array | Exception] = []
         done: list[tuple[ModelSession, int]] = []
         try:
-            for job, one in zip(jobs, asked, strict=True):
-                if one.chunk is not None:
-                    done.append((one.chunk.session, one.chunk.session.length))
-                    rows.append(self._alone(one.chunk, self._batch([job], [one], on_hint)))
+            for job, request in zip(jobs, requests, strict=True):
+                if request.chunk is not None:
+                    done.append((request.chunk.session, request.chunk.session.length))
+                    rows.append(self._alone(request.chunk, self._batch([job], [request], on_hint)))
         except BaseException:
             for session, length in done:
                 session.truncate(length)
@@ -271,4 +277,4 @@ class TargetWorker:
             return error
 
     def _run(self, chunks: Sequence[Chunk], batch: VerificationBatch) -> list[Array]:
-        return self._model.forward_together(chunks, batch.read if batch.listens else None)
+        return self._model.forward_together(chunks, batch.read if batch.reads_exits else None)

@@ -74,10 +74,10 @@ class CacheModel(UnbatchedModel):
         self._counts: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
         for sentence in sentences:
             tokens = tokenizer.encode(sentence)
-            for place, token in enumerate(tokens):
+            for index, token in enumerate(tokens):
                 for order in range(3):
-                    if place >= order:
-                        self._counts[tuple(tokens[place - order : place])][token] += 1
+                    if index >= order:
+                        self._counts[tuple(tokens[index - order : index])][token] += 1
 
     def open_session(self) -> CacheSession:
         """Return a new session with an empty cache."""
@@ -97,13 +97,13 @@ class CacheModel(UnbatchedModel):
     def _trigrams(self, text: Sequence[int]) -> Array:
         probs = torch.full((self.vocab_size,), 1.0 / self.vocab_size, dtype=torch.float64)
         for order, weight in enumerate(ORDER_WEIGHTS[1:]):
-            seen = self._counts.get(tuple(text[len(text) - order :]))
-            if seen is None:
+            counts = self._counts.get(tuple(text[len(text) - order :]))
+            if counts is None:
                 continue
             share = weight / sum(ORDER_WEIGHTS[: order + 2])
             probs *= 1.0 - share
-            for token, count in seen.items():
-                probs[token] += share * count / seen.total()
+            for token, count in counts.items():
+                probs[token] += share * count / counts.total()
         return probs
 
 
@@ -145,12 +145,12 @@ def _followers(documents: Sequence[Sequence[int]], text: Sequence[int]) -> tuple
     found: Counter[int] = Counter()
     longest = 0
     for document in documents:
-        for place in range(1, len(document)):
+        for index in range(1, len(document)):
             match = 0
-            while match < min(place, len(text)) and document[place - 1 - match] == text[-1 - match]:
+            while match < min(index, len(text)) and document[index - 1 - match] == text[-1 - match]:
                 match += 1
             if match > longest:
                 found, longest = Counter(), match
             if match == longest > 0:
-                found[document[place]] += 1
+                found[document[index]] += 1
     return found, longest

@@ -8,7 +8,7 @@ these rates. So a token is accepted with the same probability under every accept
 
 At each position the exits from a random depth on make the target's choice, and those before it a wrong one.
 
-Random decisions are stratified over the positions of a text, like dealt cards: in each block of STRATA
+Random decisions are stratified over the positions of a text, as dealt cards are: in each block of STRATA
 positions every share of 1 / STRATA occurs once. So even a few texts have almost the intended acceptance and
 exits.
 """
@@ -78,7 +78,7 @@ class ToyTokenizer:
         return int(word[1:]) if named else sum(word.encode()) % self.vocab_size
 
 
-class Place(NamedTuple):
+class TextEnd(NamedTuple):
     """The end of a text: the digests of its prompt and of all of it,
     and its number of tokens after the prompt.
     """
@@ -102,7 +102,7 @@ class SyntheticSettings:
 
 
 class SyntheticModel(UnbatchedModel):
-    """A LanguageModel whose rows are looked up in a table: `table[index(place)]`."""
+    """A LanguageModel whose rows are looked up in a table: `table[index(end)]`."""
 
     end_ids = frozenset((0,))
     vocab_size = VOCAB_SIZE
@@ -113,9 +113,9 @@ class SyntheticModel(UnbatchedModel):
         self,
         name: str,
         table: Array,
-        index: Callable[[Place], int],
+        index: Callable[[TextEnd], int],
         exits: ExitInfo | None = None,
-        exit_indices: Callable[[Place], list[int]] | None = None,
+        exit_indices: Callable[[TextEnd], list[int]] | None = None,
     ) -> None:
         self.name = name
         self.tokenizer = ToyTokenizer(VOCAB_SIZE)
@@ -129,19 +129,19 @@ class SyntheticModel(UnbatchedModel):
         """Return a new session with an empty cache."""
         return SyntheticSession(self)
 
-    def rows(self, places: Sequence[Place]) -> Array:
-        """Return the logits (M, V) after each place."""
-        return self._table[[self._index(place) for place in places]]
+    def rows(self, ends: Sequence[TextEnd]) -> Array:
+        """Return the logits (M, V) after each end."""
+        return self._table[[self._index(end) for end in ends]]
 
-    def exit_rows(self, places: Sequence[Place]) -> Array:
+    def exit_rows(self, ends: Sequence[TextEnd]) -> Array:
         """Return the logits (E, M, S) of all exits; empty if there are none."""
         if self._exit_indices is None:
             return self._exit_table[:0]
-        return self._exit_table[torch.tensor([self._exit_indices(place) for place in places]).T]
+        return self._exit_table[torch.tensor([self._exit_indices(end) for end in ends]).T]
 
 
 class SyntheticSession(ListSession):
-    """A session whose cache is the list of places."""
+    """A session whose cache is the list of ends."""
 
     def __init__(self, model: SyntheticModel) -> None:
         super().__init__()
@@ -149,19 +149,19 @@ class SyntheticSession(ListSession):
 
     def prefill(self, prompt: Prompt) -> Array:
         root = prompt_digest(prompt)
-        self._cache = [Place(root, root, 0)] * PROMPT_LENGTH
+        self._cache = [TextEnd(root, root, 0)] * PROMPT_LENGTH
         return self._model.rows(self._cache[-1:])[0]
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
-        places = self._cache[-1:]
+        ends = self._cache[-1:]
         for token_id in token_ids:
-            prompt, digest, position = places[-1]
-            places.append(Place(prompt, extend_digest(digest, (token_id,)), position + 1))
+            prompt, digest, position = ends[-1]
+            ends.append(TextEnd(prompt, extend_digest(digest, (token_id,)), position + 1))
         if on_exit is not None:
-            for exit_number, rows in enumerate(self._model.exit_rows(places[1:])):
+            for exit_number, rows in enumerate(self._model.exit_rows(ends[1:])):
                 on_exit(exit_number, rows)
-        self._cache += places[1:]
-        return self._model.rows(places[1:])
+        self._cache += ends[1:]
+        return self._model.rows(ends[1:])
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
         """Take over the first `length` tokens of another session; see `core.ports.SharingSession`."""
@@ -176,14 +176,14 @@ def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, Synthet
     target = SyntheticModel(
         f"synthetic-{settings.seed}",
         certain_rows(),
-        lambda place: _target_choice(settings.seed, place.digest),
+        lambda end: _target_choice(settings.seed, end.digest),
         exits if num_exits else None,
-        (lambda place: _exit_indices(settings, place)) if num_exits else None,
+        (lambda end: _exit_indices(settings, end)) if num_exits else None,
     )
     draft = SyntheticModel(
         f"synthetic-draft-{settings.seed}",
         _draft_table(settings.confidence, settings.second_choice),
-        lambda place: _draft_index(settings, place),
+        lambda end: _draft_index(settings, end),
     )
     return target, draft
 
@@ -226,31 +226,31 @@ def _target_choice(seed: int, digest: int) -> int:
     return mixed_bits(seed, digest, _CHOICE) % NUM_CHOICES
 
 
-def _draft_index(settings: SyntheticSettings, place: Place) -> int:
+def _draft_index(settings: SyntheticSettings, end: TextEnd) -> int:
     """Return the draft's first and second choice;
     the target's token gets a random one of their ranks, or none.
     """
-    target = _target_choice(settings.seed, place.digest)
+    target = _target_choice(settings.seed, end.digest)
     another, a_third = _other_choice(target, 1), _other_choice(target, 2)
-    luck = _dealt(settings.seed, place, _RANK)
-    if luck < settings.confidence:
+    draw = _stratified(settings.seed, end, _RANK)
+    if draw < settings.confidence:
         return target * NUM_CHOICES + another
-    if luck < settings.confidence + (1.0 - settings.confidence) * settings.second_choice:
+    if draw < settings.confidence + (1.0 - settings.confidence) * settings.second_choice:
         return another * NUM_CHOICES + target
     return another * NUM_CHOICES + a_third
 
 
-def _exit_indices(settings: SyntheticSettings, place: Place) -> list[int]:
-    """Return for each exit its row of `_exit_table` at a place."""
+def _exit_indices(settings: SyntheticSettings, end: TextEnd) -> list[int]:
+    """Return for each exit its row of `_exit_table` at a end."""
     seed, num_exits = settings.seed, len(settings.exit_agreement)
-    target = _target_choice(seed, place.digest)
-    depth, bits = _dealt(seed, place, _DEPTH), mixed_bits(seed, place.digest, _CONFIDENCE)
-    right = EASY if _dealt(seed, place, _RANK) < settings.confidence else HARD
+    target = _target_choice(seed, end.digest)
+    depth, bits = _stratified(seed, end, _DEPTH), mixed_bits(seed, end.digest, _CONFIDENCE)
+    right = EASY if _stratified(seed, end, _RANK) < settings.confidence else HARD
     guesses = [
-        _other_choice(target, 1 + mixed_bits(seed, place.digest, _GUESS + 16 * number) % (NUM_CHOICES - 1))
+        _other_choice(target, 1 + mixed_bits(seed, end.digest, _GUESS + 16 * number) % (NUM_CHOICES - 1))
         for number in range(num_exits // LAYERS_OF_ONE_GUESS + 2)
     ]
-    phase = mixed_bits(seed, place.digest, _GUESS) % LAYERS_OF_ONE_GUESS
+    phase = mixed_bits(seed, end.digest, _GUESS) % LAYERS_OF_ONE_GUESS
     quarters = len(EXIT_CONFIDENCES[0])
     indices = []
     for number, chance in enumerate(settings.exit_agreement):
@@ -270,15 +270,15 @@ def _other_choice(choice: int, step: int) -> int:
     return (choice + step) % NUM_CHOICES
 
 
-def _dealt(seed: int, place: Place, purpose: int) -> float:
+def _stratified(seed: int, end: TextEnd, purpose: int) -> float:
     """Return a number from 0 to 1, stratified over the text's positions."""
-    hand, turn = divmod(place.position, STRATA)
-    within = mixed_bits(seed, place.digest, purpose) / 2.0**64
-    return (_hand(seed, place.prompt, hand, purpose)[turn] + within) / STRATA
+    block, offset = divmod(end.position, STRATA)
+    within = mixed_bits(seed, end.digest, purpose) / 2.0**64
+    return (_shuffled_strata(seed, end.prompt, block, purpose)[offset] + within) / STRATA
 
 
 @lru_cache(maxsize=1024)
-def _hand(seed: int, prompt: int, number: int, purpose: int) -> tuple[int, ...]:
+def _shuffled_strata(seed: int, prompt: int, number: int, purpose: int) -> tuple[int, ...]:
     """Return the numbers 0 to STRATA - 1 in random order."""
     shuffled = list(range(STRATA))
     random.Random(mixed_bits(seed, prompt, purpose + 16 * number)).shuffle(shuffled)

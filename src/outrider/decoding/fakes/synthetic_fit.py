@@ -46,9 +46,9 @@ def second_choice_rate(confidence: float, second_choice: float, sampled: bool) -
     row = draft_row(confidence, second_choice)
     both = sum(
         own * first * own / (1.0 - first)
-        for place, own in enumerate(row)
+        for rank, own in enumerate(row)
         for other, first in enumerate(row)
-        if other != place
+        if other != rank
     )
     return both / (1.0 - sum(weight * weight for weight in row))
 

@@ -24,13 +24,15 @@ class UnbatchedModel:
         An exit is read once all chunks have reached it.
         """
         lengths, rows = [chunk.session.length for chunk in chunks], []
-        told: dict[int, list[tuple[int, Array]]] = {}
+        exit_rows: dict[int, list[tuple[int, Array]]] = {}
         try:
             for number, chunk in enumerate(chunks):
                 if pause is not None:
                     pause()
-                tell = None if read is None else partial(_tell, read, told, number, len(chunks))
-                rows.append(chunk.session.forward(chunk.token_ids, tell))
+                on_exit = (
+                    None if read is None else partial(_collect_exit, read, exit_rows, number, len(chunks))
+                )
+                rows.append(chunk.session.forward(chunk.token_ids, on_exit))
         except BaseException:
             for chunk, length in zip(chunks[: len(rows)], lengths, strict=False):
                 chunk.session.truncate(length)
@@ -38,19 +40,19 @@ class UnbatchedModel:
         return rows
 
 
-def _tell(
+def _collect_exit(
     read: ExitReader,
-    told: dict[int, list[tuple[int, Array]]],
+    exit_rows: dict[int, list[tuple[int, Array]]],
     number: int,
     count: int,
     index: int,
     rows: Array,
 ) -> None:
-    """Collect an exit's rows in `told`, and call `read` once they are there for all `count` chunks."""
-    so_far = told.setdefault(index, [])
-    so_far.append((number, rows))
-    if len(so_far) == count:
-        reading = read(index, so_far)
+    """Collect an exit's rows in `exit_rows`, and call `read` once they are there for all `count` chunks."""
+    collected = exit_rows.setdefault(index, [])
+    collected.append((number, rows))
+    if len(collected) == count:
+        reading = read(index, collected)
         if reading is not None:
             reading.observe(reading.chosen)
 

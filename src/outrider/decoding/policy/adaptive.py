@@ -31,7 +31,7 @@ class HintFilter:
         self._tuning = tuning
         self._chances: dict[Tokens, float] = {}
 
-    def tells(self, tokens: Tokens, chance: float) -> bool:
+    def accepts(self, tokens: Tokens, chance: float) -> bool:
         """Return whether to send an outcome of that chance as a hint."""
         surer_by = self._tuning.hint_repeat_gain - ROUNDING
         if not self._tuning.send_hints or chance < self._chances.get(tokens, -surer_by) + surer_by:
@@ -55,11 +55,12 @@ class AdaptivePolicy(FixedPolicy):
         """
         super().__init__(False, hinted, estimates)
         self._cloud_drafts = cloud_drafts
-        self._predicted = ExitPredictions(estimates)
+        self._predictions = ExitPredictions(estimates)
+        self._restart = self._predictions.restart
         self._filter = HintFilter(estimates.tuning)
-        self._told: Sequence[Outcome] = ()
+        self._exit_outcomes: Sequence[Outcome] = ()
         """The outcomes of the running verification that the last exit predicted."""
-        self._steered = False
+        self._exits_used = False
         """Whether exit predictions have changed what the cloud drafts ahead."""
         self._probed = False
         """Whether the cloud has drafted a token here that seems not to pay, to test whether it does."""
@@ -67,7 +68,7 @@ class AdaptivePolicy(FixedPolicy):
     @property
     def assumed(self) -> Tokens:
         """The tokens predicted by exits that the next verification begins with."""
-        return self._predicted.tokens
+        return self._restart.tokens
 
     def draft_after(self, view: DraftView) -> Tokens | None:
         """Return the tokens after which one more token of the cloud's draft is worth its time, else None."""
@@ -90,15 +91,15 @@ class AdaptivePolicy(FixedPolicy):
             return ()
         estimates = self.estimates
         beyond = estimates.cloud.length_ahead(view.room, estimates.times.draft_s)
-        most = estimates.tuning.ahead_places
-        self._steered = self._steered or bool(self._told)
-        ends = view.open_ends(running, self._told, beyond, most, estimates.chance_of)
-        places = estimates.cloud.num_places([chance for _, chance in ends])
-        return tuple(path for path, _ in ends[:places])
+        most = estimates.tuning.ahead_positions
+        self._exits_used = self._exits_used or bool(self._exit_outcomes)
+        ends = view.open_ends(running, self._exit_outcomes, beyond, most, estimates.chance_of)
+        positions = estimates.cloud.num_positions([chance for _, chance in ends])
+        return tuple(path for path, _ in ends[:positions])
 
-    def on_drafted(self, able: bool, seconds: float, places: int) -> None:
+    def on_drafted(self, able: bool, seconds: float, num_positions: int) -> None:
         if able:
-            self.estimates.on_cloud_drafted(seconds, places)
+            self.estimates.on_cloud_drafted(seconds, num_positions)
         else:
             self._cloud_drafts = False
 
@@ -132,51 +133,55 @@ class AdaptivePolicy(FixedPolicy):
         return ready[: max(1, self.estimates.num_worth_verifying(len(ready)))]
 
     def on_begin(self, now_s: float) -> None:
-        self._told = ()
-        self._predicted.begin(now_s)
+        self._exit_outcomes = ()
+        self._restart.begin(now_s)
 
     def on_exit(
         self, job: Verify, hint: ExitHint, view: DraftView, longest: int, now_s: float
     ) -> Sequence[Outcome]:
         """Return the outcomes that are worth their bytes; check whether to restart for one of them."""
-        observed = self._predicted.observe(hint)
-        outcomes = self._predicted.outcomes(observed, job.draft)
-        self._told = outcomes
-        goes_on = [one for one in outcomes if len(one[0]) <= longest and view.continues(one[0])]
-        self._predicted.look(job.draft, goes_on, lambda after: self._worth_verifying(view, after), now_s)
+        observed = self._predictions.observe(hint)
+        outcomes = self._predictions.outcomes(observed, job.draft)
+        self._exit_outcomes = outcomes
+        starts = [
+            (tokens, chance)
+            for tokens, chance in outcomes
+            if len(tokens) <= longest and view.continues(tokens)
+        ]
+        self._restart.consider(job.draft, starts, lambda after: self._worth_verifying(view, after), now_s)
         announced = [(view.announced(tokens), chance) for tokens, chance in outcomes]
-        return [(tokens, chance) for tokens, chance in announced if self._filter.tells(tokens, chance)]
+        return [(tokens, chance) for tokens, chance in announced if self._filter.accepts(tokens, chance)]
 
     @property
     def should_abort(self) -> bool:
-        return self._predicted.is_better
+        return self._restart.should_abort
 
     def on_abort(self, job: Verify, is_current: bool, now_s: float) -> float:
         """As `FixedPolicy`. Exit predictions are kept, to be compared with the next verification's result."""
-        share = self.estimates.times.part_of(len(job.draft), self._predicted.running_s(now_s))
+        share = self.estimates.times.part_of(len(job.draft), self._restart.running_s(now_s))
         if is_current:
-            self._predicted.on_aborted(job.draft)
+            self._predictions.on_aborted(job.draft)
         return share
 
     def on_reset(self) -> None:
-        self._told = ()
-        self._predicted.forget()
+        self._exit_outcomes = ()
+        self._predictions.forget()
         self._filter.forget()
 
     def num_exit_tokens(self, draft: Tokens, accepted: int) -> int | None:
         """As `FixedPolicy`. A batch may have cut the draft within the assumed tokens."""
         if not self.assumed or draft[: len(self.assumed)] != self.assumed[: len(draft)]:
             return None
-        return self._predicted.num_exit_tokens(accepted, len(draft))
+        return self._predictions.num_exit_tokens(accepted, len(draft))
 
     def on_verdict(self, outcome: VerificationOutcome) -> None:
         self._probed = False
         self._filter.forget()
         known = len(self.assumed)
-        self._predicted.learn_from_aborted(outcome.new)
-        self.estimates.on_verdict(outcome, known, self._steered)
-        self._steered = False
-        self._predicted.on_judged(outcome.job.draft, outcome.new)
+        self._predictions.learn_from_aborted(outcome.new)
+        self.estimates.on_verdict(outcome, known, self._exits_used)
+        self._exits_used = False
+        self._predictions.on_judged(outcome.job.draft, outcome.new)
 
     def prospect(self, view: DraftView, num_drafted: int, longest: int) -> Prospect:
         if not self._cloud_drafts or not self.estimates.times.any_known:

@@ -63,21 +63,21 @@ class Price(NamedTuple):
 
 def best_extent(
     draft: Sequence[Ready],
-    own: float,
+    cloud_rate: float,
     room: int,
     price: Price,
     verify_s: Callable[[int], float],
 ) -> Extent:
     """Return the extent of the largest gain at a price.
 
-    `own`: the chance of a token that the cloud drafts. At most `room` tokens are verified; `verify_s` gives
-    the seconds by length. Among extents of equal gain, the one with the most ready tokens wins.
+    `cloud_rate`: the chance of a token that the cloud drafts. At most `room` tokens are verified; `verify_s`
+    gives the seconds by length. Among extents of equal gain, the one with the most ready tokens wins.
     """
     best = Extent(0, 0, float("-inf"))
     tokens = alive = 1.0
     for ready in range(len(draft) + 1):
         most = 0 if ready < len(draft) and draft[ready].of_cloud else room - ready
-        more, gain = _best_more(ready, tokens, alive * own, own, most, price, verify_s)
+        more, gain = _best_more(ready, tokens, alive * cloud_rate, cloud_rate, most, price, verify_s)
         if gain >= best.gain - SAME_GAIN:
             best = Extent(ready, more, gain)
         if ready < len(draft):
@@ -90,7 +90,7 @@ def _best_more(
     ready: int,
     tokens: float,
     alive: float,
-    own: float,
+    cloud_rate: float,
     room: int,
     price: Price,
     verify_s: Callable[[int], float],
@@ -101,7 +101,7 @@ def _best_more(
     best, most = 0, tokens - price.tokens_per_s * verify_s(ready)
     for more in range(1, room + 1):
         tokens += alive
-        alive *= own
+        alive *= cloud_rate
         gain = tokens - price.tokens_per_s * (more * price.draft_s + verify_s(ready + more))
         if gain <= most and alive < price.tokens_per_s * price.draft_s:
             break
@@ -110,11 +110,13 @@ def _best_more(
     return best, most
 
 
-def steady_tokens_per_s(own: float, room: int, draft_s: float, verify_s: Callable[[int], float]) -> float:
+def steady_tokens_per_s(
+    cloud_rate: float, room: int, draft_s: float, verify_s: Callable[[int], float]
+) -> float:
     """Return the tokens per second of a text that only the cloud drafts, at the best draft length."""
     best = tokens = alive = 0.0
     for count in range(room + 1):
-        alive = own**count
+        alive = cloud_rate**count
         tokens += alive
         best = max(best, tokens / (count * draft_s + verify_s(count)))
     return best
@@ -128,14 +130,14 @@ class CloudDrafting:
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
-        self.odds = SteadyAcceptance(tuning)
+        self.acceptance = SteadyAcceptance(tuning)
         self._of_all: SteadyAcceptance | None = None
         """The acceptance over the texts of all robots, if they share the target."""
         self._shares: deque[float] = deque(maxlen=tuning.draft_window)
         """Time of a draft token as a share of a step's: both run on one device."""
         self._untimed = False
         """Whether the last draft token was not timed: a first token may include the prefill of the prompt."""
-        self._places = BatchTime(tuning)
+        self._batch_time = BatchTime(tuning)
         """Time of one batch of draft tokens by its number of positions in the text."""
         self._help = ExponentialRatio(tuning.steady_memory, tuning.help_prior_tokens)
         self._begins = True
@@ -156,12 +158,12 @@ class CloudDrafting:
         """Begin a text: its first draft may have to prefill the prompt."""
         self._begins, self._untimed = True, False
 
-    def on_drafted(self, seconds: float, step_s: float, places: int = 1) -> None:
+    def on_drafted(self, seconds: float, step_s: float, num_positions: int = 1) -> None:
         """Record the time of one batch of draft tokens, while a step of the target takes `step_s`."""
         self._untimed = self._begins
         if not self._begins:
-            self._places.add(places, seconds)
-            if places == 1 or not self._shares:
+            self._batch_time.add(num_positions, seconds)
+            if num_positions == 1 or not self._shares:
                 self._shares.append(seconds / step_s)
         self._begins = False
 
@@ -177,7 +179,7 @@ class CloudDrafting:
 
     def on_judged(self, confidence: float, right: bool) -> None:
         """Record whether a draft token of this confidence was right."""
-        self.odds.on_outcome(0 if right else None, confidence)
+        self.acceptance.on_outcome(0 if right else None, confidence)
         if self._of_all is not None:
             self._of_all.on_outcome(0 if right else None, confidence)
         self._failed_probes = 0 if right else self._failed_probes + 1
@@ -212,12 +214,12 @@ class CloudDrafting:
 
     def chance(self, confidence: float) -> float:
         """Return the chance of a draft token with this confidence."""
-        return (self._of_all or self.odds).chance(confidence)
+        return (self._of_all or self.acceptance).chance(confidence)
 
     @property
     def rate(self) -> float:
         """The chance of a token that has not been drafted yet."""
-        return (self._of_all or self.odds).rate()
+        return (self._of_all or self.acceptance).rate()
 
     def length_ahead(self, room: int, verify_s: Callable[[int], float]) -> int:
         """Return how many tokens to draft ahead while the target verifies: the length with the most
@@ -236,14 +238,14 @@ class CloudDrafting:
                 best, most = length, tokens / seconds
         return best
 
-    def num_places(self, chances: Sequence[float]) -> int:
+    def num_positions(self, chances: Sequence[float]) -> int:
         """Return at how many positions to draft in one batch. `chances`: of each position to become the
         text, likeliest first. A further position delays all others.
         """
         best, most, worth = 0, 0.0, 0.0
         for count, chance in enumerate(chances, 1):
             worth += chance
-            gain = worth / self._places.seconds(count)
+            gain = worth / self._batch_time.seconds(count)
             if gain > most:
                 best, most = count, gain
         return best

@@ -19,14 +19,12 @@ FARTHEST_ODDS = 30.0
 class AcceptanceRates:
     """How often the target picks the draft's choice of each rank, given that it picked none before it.
 
-    A rate is a mean over trials with fading memory. It starts from a guess that weighs `prior_trials`.
+    A rate is a mean over trials with fading memory. It starts from the tuning's `acceptance_priors`, which
+    weigh `prior_trials`.
     """
 
-    def __init__(
-        self, tuning: AdaptiveTuning = DEFAULT_TUNING, priors: tuple[float, ...] | None = None
-    ) -> None:
-        """`priors`: the initial guesses by rank; `acceptance_priors` of the tuning by default."""
-        priors = tuning.acceptance_priors if priors is None else priors
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        priors = tuning.acceptance_priors
         self.memory = tuning.rate_memory
         self._hits = [prior * tuning.prior_trials for prior in priors]
         self._trials = [tuning.prior_trials] * len(priors)
@@ -57,11 +55,10 @@ class CalibratedAcceptance(AcceptanceRates):
     def __init__(
         self,
         tuning: AdaptiveTuning = DEFAULT_TUNING,
-        priors: tuple[float, ...] | None = None,
         memory: float | None = None,
     ) -> None:
         """`memory`: the weight that a rate keeps at each trial; `rate_memory` of the tuning by default."""
-        super().__init__(tuning, priors)
+        super().__init__(tuning)
         self.memory = tuning.rate_memory if memory is None else memory
         self._prior_trials = tuning.prior_trials
         self._limits = tuning.confidence_levels if tuning.draft_levels else ()
@@ -70,9 +67,9 @@ class CalibratedAcceptance(AcceptanceRates):
 
     def with_memory(self, memory: float) -> CalibratedAcceptance:
         """Return a copy of these rates that uses another memory from now on."""
-        other = copy.deepcopy(self)
-        other.memory = memory
-        return other
+        copied = copy.deepcopy(self)
+        copied.memory = memory
+        return copied
 
     def on_verdict(self, rank: int | None, confidence: float) -> None:
         """Record an outcome as `on_outcome` does, for a draft with this confidence in its first choice."""
@@ -105,45 +102,45 @@ class SteadyAcceptance:
         longest, shorter = tuning.steady_memory, tuning.change_memories
         if not tuning.steady_rates:
             longest, shorter = tuning.rate_memory, ()
-        self._odds = CalibratedAcceptance(tuning, memory=longest)
+        self._longest = CalibratedAcceptance(tuning, memory=longest)
         self._shorter = [CalibratedAcceptance(tuning, memory=memory) for memory in shorter]
 
     def on_outcome(self, rank: int | None, confidence: float = 1.0) -> None:
         """Record the rank that the target picked (None: none) and the confidence in the first choice."""
-        for odds in (self._odds, *self._shorter):
-            odds.on_verdict(rank, confidence)
-        for place, odds in enumerate(self._shorter):
-            if self._differs(odds):
-                self._adopt(place)
+        for rates in (self._longest, *self._shorter):
+            rates.on_verdict(rank, confidence)
+        for index, rates in enumerate(self._shorter):
+            if self._differs(rates):
+                self._adopt(index)
 
     def begin_anew(self) -> None:
         """Restart from the shortest memory if its rate is lower."""
-        if self._shorter and self._shorter[-1].rate() < self._odds.rate():
+        if self._shorter and self._shorter[-1].rate() < self._longest.rate():
             self._adopt(len(self._shorter) - 1)
 
-    def _adopt(self, place: int) -> None:
+    def _adopt(self, index: int) -> None:
         """Restart all longer memories from the shorter one at this index."""
-        odds = self._shorter[place]
-        self._odds = odds.with_memory(self._odds.memory)
-        for longer in range(place):
-            self._shorter[longer] = odds.with_memory(self._shorter[longer].memory)
+        rates = self._shorter[index]
+        self._longest = rates.with_memory(self._longest.memory)
+        for longer in range(index):
+            self._shorter[longer] = rates.with_memory(self._shorter[longer].memory)
 
-    def _differs(self, odds: CalibratedAcceptance) -> bool:
-        rate = (self._odds.rate() + odds.rate()) / 2.0
-        deviation = sqrt(rate * (1.0 - rate) * (1.0 - odds.memory))
-        return abs(self._odds.rate() - odds.rate()) > self._tuning.change_deviations * deviation
+    def _differs(self, rates: CalibratedAcceptance) -> bool:
+        rate = (self._longest.rate() + rates.rate()) / 2.0
+        deviation = sqrt(rate * (1.0 - rate) * (1.0 - rates.memory))
+        return abs(self._longest.rate() - rates.rate()) > self._tuning.change_deviations * deviation
 
     def rate(self) -> float:
         """Return the chance that a first choice is right."""
-        return self._odds.rate()
+        return self._longest.rate()
 
     def proves_less_than(self, rate: float, deviations: float) -> bool:
         """Whether first choices are right less often than `rate`; see `AcceptanceRates`."""
-        return self._odds.proves_less_than(rate, deviations)
+        return self._longest.proves_less_than(rate, deviations)
 
     def chance(self, confidence: float) -> float:
         """Return the chance that a first choice with this confidence is right."""
-        return self._odds.chance(0, confidence)
+        return self._longest.chance(0, confidence)
 
 
 class Regression:
@@ -254,7 +251,7 @@ class BatchTime:
         share = (sessions - low) / (high - low) if low < sessions < high else float(sessions >= high)
         return self._means[low].value + share * (self._means[high].value - self._means[low].value)
 
-    def unseen_beside(self, sessions: int) -> int:
+    def untimed_neighbour(self, sessions: int) -> int:
         """Return an untimed size that may have more throughput in sessions per second than `sessions` has.
 
         That is the middle between the next smaller timed size and `sessions`, else the middle between

@@ -59,15 +59,15 @@ class RestartRule:
         self._better = None
 
     @property
-    def is_better(self) -> bool:
-        """Whether the running verification should be aborted for another."""
+    def should_abort(self) -> bool:
+        """Whether the running verification should be aborted for a better one."""
         return self._better is not None
 
     def running_s(self, now_s: float) -> float:
         """Return how long the verification has run."""
         return now_s - self._begun_s
 
-    def look(
+    def consider(
         self,
         draft: Tokens,
         outcomes: Sequence[Outcome],
@@ -95,7 +95,7 @@ class RestartRule:
         if found.gain > least:
             self._better = found
 
-    def take(self) -> None:
+    def adopt_better(self) -> None:
         """Adopt the better start: the verification has been aborted, and the next one begins with it."""
         if self._better is None:
             return
@@ -110,21 +110,25 @@ class AbortedVerification(NamedTuple):
 
     draft: Tokens
     known: int
-    said: list[ExitObservation]
+    observations: list[ExitObservation]
 
 
-class ExitPredictions(RestartRule):
-    """Exit predictions from one commit of a text to the next."""
+class ExitPredictions:
+    """Exit predictions from one commit of a text to the next. `restart`: what they make of the running
+    verification and of the next one.
+    """
 
     def __init__(self, estimates: SessionEstimates) -> None:
-        super().__init__(estimates)
-        self.forget()
+        self._estimates = estimates
+        self.restart = RestartRule(estimates)
+        self._observations: list[ExitObservation] = []
+        """Those of the running verification."""
+        self._aborted: list[AbortedVerification] = []
 
     def forget(self) -> None:
         """Reset for another text: nothing is predicted of it yet."""
-        self._said: list[ExitObservation] = []
-        self._aborted: list[AbortedVerification] = []
-        self.drop()
+        self._observations, self._aborted = [], []
+        self.restart.drop()
 
     def num_exit_tokens(self, num_accepted: int, judged: int) -> int:
         """Return how many of the first `judged` tokens came from early exits rather than from the edge.
@@ -132,22 +136,23 @@ class ExitPredictions(RestartRule):
         An accepted exit token (`num_accepted`) counts as the edge's if a token of the edge follows it: the
         edge had drafted past it. In a batch of several robots, a draft may be cut within `tokens`.
         """
-        ends, last = self.ends, judged
+        ends, last = self.restart.ends, judged
         while last - 1 in ends:
             last -= 1
         return sum([min(num_accepted, last) <= end < judged for end in ends])
 
     def observe(self, hint: ExitHint) -> ExitObservation:
         """Record an exit's prediction. Return it with its history."""
-        observed = observed_after(hint, self._said[-1] if self._said else None, self._estimates.tuning)
-        self._said.append(observed)
+        before = self._observations[-1] if self._observations else None
+        observed = observed_after(hint, before, self._estimates.tuning)
+        self._observations.append(observed)
         return observed
 
     def outcomes(self, observed: ExitObservation, draft: Tokens) -> list[Outcome]:
         """Return the outcomes of a verification by an exit's prediction, with calibrated chances. Less
         likely ones are omitted: they are neither sent as hints nor worth a restart.
         """
-        known, chance = len(self.tokens), self.chance
+        known, chance = len(self.restart.tokens), self.restart.chance
         return self._estimates.calibrator.outcomes(
             observed, draft, known, chance, self._estimates.tuning.min_outcome_prob
         )
@@ -156,28 +161,28 @@ class ExitPredictions(RestartRule):
         """Note an abort. Exit predictions are kept for comparison with the next verification's outcome,
         unless the next one begins with the same draft: then its exits will repeat them.
         """
-        known = self.tokens
-        self.take()
-        if self.tokens != known:
-            self._aborted.append(AbortedVerification(draft, len(known), self._said))
-        self._said = []
+        known = self.restart.tokens
+        self.restart.adopt_better()
+        if self.restart.tokens != known:
+            self._aborted.append(AbortedVerification(draft, len(known), self._observations))
+        self._observations = []
 
     def learn_from_aborted(self, new: Tokens) -> None:
         """Learn from `new` tokens about the verifications that were aborted before."""
         for aborted in self._aborted:
-            learn_from_one(self._estimates, aborted, new)
+            learn_from_abort(self._estimates, aborted, new)
 
     def on_judged(self, draft: Tokens, new: Tokens) -> None:
         """Learn from `new` tokens about the exits of the verification that has ended."""
-        known = len(self.tokens)
-        for observed in self._said:
+        known = len(self.restart.tokens)
+        for observed in self._observations:
             self._estimates.calibrator.on_judged(observed, draft, new, known)
         self.forget()
 
 
-def learn_from_one(estimates: SessionEstimates, aborted: AbortedVerification, new: Tokens) -> None:
+def learn_from_abort(estimates: SessionEstimates, aborted: AbortedVerification, new: Tokens) -> None:
     """Learn from `new` how much of the draft of an aborted verification would have been accepted."""
-    for observed in aborted.said:
+    for observed in aborted.observations:
         estimates.calibrator.on_judged(observed, aborted.draft, new, aborted.known)
     draft = aborted.draft
     num_accepted = common_length(draft, new)

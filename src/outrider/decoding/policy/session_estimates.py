@@ -74,7 +74,7 @@ class SessionEstimates:
         self._times_unread = ForwardTimes(tuning, cloud_drafts)
         """Times of forwards whose exits are not read."""
         self._speed = Throughput(tuning)
-        self._odds = SteadyAcceptance(tuning) if cloud_drafts else AcceptanceRates(tuning)
+        self._acceptance = SteadyAcceptance(tuning) if cloud_drafts else AcceptanceRates(tuning)
         self._ready: dict[Ending, ExponentialMean] = {
             ending: ExponentialMean(tuning) for ending in ("step", "whole", "rejected")
         }
@@ -87,8 +87,8 @@ class SessionEstimates:
     def times(self) -> ForwardTimes:
         """Forward times in the current mode (exits read or not); in the other mode if this one has none."""
         both = self._times, self._times_unread
-        now, other = both if self.exit_gate.reads else both[::-1]
-        return now if now.any_known else other
+        current, other = both if self.exit_gate.reads else both[::-1]
+        return current if current.any_known else other
 
     def begin_text(self) -> None:
         """Begin another text."""
@@ -97,9 +97,9 @@ class SessionEstimates:
         self.exit_gate.begin_text()
         self.cloud.begin_text()
 
-    def on_verdict(self, outcome: VerificationOutcome, known: int = 0, steered: bool = False) -> None:
+    def on_verdict(self, outcome: VerificationOutcome, known: int = 0, exits_used: bool = False) -> None:
         """Learn from a verification. The first `known` tokens of its draft were learnt from before.
-        `steered`: whether exit predictions have changed what the cloud drafts ahead.
+        `exits_used`: whether exit predictions have changed what the cloud drafts ahead.
         """
         job, new, forwarded = outcome.job, outcome.new, outcome.compute_s > 0.0
         exits_read = job.hints if outcome.alone else None
@@ -108,14 +108,14 @@ class SessionEstimates:
             self.on_verified(len(job.draft), outcome.compute_s, job.hints)
             self._learn_from_draft(job, new, known)
         if not job.draft and outcome.offered is not None and new:
-            self.on_stepped_beside(outcome.offered == new[0])
+            self.on_step_despite_draft(outcome.offered == new[0])
         self._learn_help(outcome)
         self.on_committed(outcome.num_committed, outcome.now_s)
         gated = exits_read if job.needs_forward else None
         times, may_try = self._exit_times(len(job.draft)), self.cloud.is_quiet
-        used = steered or known > 0 or outcome.num_drafted > 0
+        used = exits_used or known > 0 or outcome.num_drafted > 0
         if self.exit_gate.on_commit(outcome.num_committed, outcome.now_s, gated, times, may_try, used):
-            self.cloud.odds.begin_anew()
+            self.cloud.acceptance.begin_anew()
         if outcome.num_ready is not None:
             self.on_ready(outcome.num_ready, outcome.num_drafted, outcome.accepted)
 
@@ -135,7 +135,7 @@ class SessionEstimates:
         for at in range(known, min(num_accepted + 1, len(job.draft))):
             sure = job.evidence[at]
             if sure is None:
-                self._odds.on_outcome(0 if at < num_accepted else None)
+                self._acceptance.on_outcome(0 if at < num_accepted else None)
             else:
                 self.cloud.on_judged(sure, at < num_accepted)
 
@@ -145,10 +145,10 @@ class SessionEstimates:
 
     def on_verified(self, num_drafted: int, compute_s: float, exits_read: bool = False) -> None:
         """Record the time of a forward over a draft, or of a step if `num_drafted` is 0."""
-        one, other = self._times, self._times_unread
-        times, others = (one, other) if exits_read else (other, one)
+        both = self._times, self._times_unread
+        times, other_times = both if exits_read else both[::-1]
         if times.on_forward(num_drafted, compute_s):
-            others.forget()
+            other_times.forget()
 
     def _exit_times(self, num_drafted: int) -> ExitTimes | None:
         """Return what reading exits costs in a verification of `num_drafted` tokens; None if unknown."""
@@ -160,13 +160,13 @@ class SessionEstimates:
     def on_draft_judged(self, num_accepted: int, rejected: bool) -> None:
         """Record accepted draft tokens and, if `rejected`, that the next one was rejected."""
         for _ in range(num_accepted):
-            self._odds.on_outcome(0)
+            self._acceptance.on_outcome(0)
         if rejected:
-            self._odds.on_outcome(None)
+            self._acceptance.on_outcome(None)
 
-    def on_stepped_beside(self, agreed: bool) -> None:
+    def on_step_despite_draft(self, agreed: bool) -> None:
         """Record a step taken despite a draft: whether the target wrote the draft's first token."""
-        self._odds.on_outcome(0 if agreed else None)
+        self._acceptance.on_outcome(0 if agreed else None)
 
     def on_ready(self, num_ready: int, num_drafted: int, num_accepted: int) -> None:
         """Record how many tokens were ready after a verification of `num_drafted` tokens."""
@@ -174,13 +174,13 @@ class SessionEstimates:
 
     def expected_tokens(self, num_drafted: int) -> float:
         """Return the tokens that a verification of `num_drafted` draft tokens yields on average."""
-        return expected_tokens(self._odds.rate(), num_drafted)
+        return expected_tokens(self._acceptance.rate(), num_drafted)
 
     def num_worth_verifying(self, num_offered: int) -> int:
         """Return how many of the offered tokens to verify; 0 to take a step instead."""
         if not self.times.known or not self.tuning.choose_length:
             return num_offered
-        rate, best, most = self._odds.rate(), 0, 0.0
+        rate, best, most = self._acceptance.rate(), 0, 0.0
         tokens = survives = 1.0  # `expected_tokens` of every length, in one sum
         for length in range(num_offered + 1):
             gain = tokens / self.times.draft_s(length)
@@ -213,8 +213,8 @@ class SessionEstimates:
         """The chance of a token drafted by the edge. If robots share the target, drafting the token again
         would cost them all: then it counts as no less than the cloud's own, until it is shown to be less.
         """
-        rate, own = self._odds.rate(), self.cloud.rate
-        if not self.cloud.is_shared or self._odds.proves_less_than(own, self.tuning.change_deviations):
+        rate, own = self._acceptance.rate(), self.cloud.rate
+        if not self.cloud.is_shared or self._acceptance.proves_less_than(own, self.tuning.change_deviations):
             return rate
         return max(rate, own)
 
@@ -240,9 +240,9 @@ class SessionEstimates:
         second = self.tuning.acceptance_priors[1]
         return (1.0 - first) * second * (1.0 - second) ** (rank - 1)
 
-    def on_cloud_drafted(self, seconds: float, places: int) -> None:
-        """Record the time of one batch of the cloud's draft: one token at each of `places` positions."""
-        self.cloud.on_drafted(seconds, self.times.draft_s(0), places)
+    def on_cloud_drafted(self, seconds: float, num_positions: int) -> None:
+        """Record the time of one batch of the cloud's draft: one token at each of `num_positions`."""
+        self.cloud.on_drafted(seconds, self.times.draft_s(0), num_positions)
 
     def probe_due(self, num_ready: int) -> bool:
         """Whether the cloud should draft a token behind `num_ready` ones only to test whether it is right."""
@@ -270,7 +270,7 @@ class SessionEstimates:
         """
         if not self._timed:
             return 0.0
-        rate, running_s = self._odds.rate(), self.times.draft_s(num_drafted)
+        rate, running_s = self._acceptance.rate(), self.times.draft_s(num_drafted)
         whole_s, speed = self.times.draft_s(num_named + num_ready), self._tokens_per_s
         to_come = max(0.0, self._usually_ready(num_drafted, num_named) - num_ready)
         to_come *= max(0.0, 1.0 - elapsed_s / running_s)

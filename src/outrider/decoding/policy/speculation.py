@@ -93,9 +93,9 @@ class FixedPolicy:
         """
         return ()
 
-    def on_drafted(self, able: bool, seconds: float, places: int) -> None:
-        """Record a batch of the cloud's draft at `places` positions and its time; `able`: whether the cloud
-        can draft this text at all.
+    def on_drafted(self, able: bool, seconds: float, num_positions: int) -> None:
+        """Record a batch of the cloud's draft, one token at each of `num_positions`, and its time; `able`:
+        whether the cloud can draft this text at all.
         """
 
     def plan(self, view: DraftView) -> Plan | None:

@@ -110,7 +110,7 @@ class ForwardTimes:
         have timed; without a common length, at `num_drafted` by estimates.
         """
         both = self._timed.keys() & other._timed.keys()
-        length = min(both, key=lambda one: abs(one - num_drafted), default=num_drafted)
+        length = min(both, key=lambda length: abs(length - num_drafted), default=num_drafted)
         return self.draft_s(length) / other.draft_s(length)
 
     def _interpolated(self, num_drafted: int) -> float:
@@ -157,6 +157,6 @@ class _RecentMeans:
                 del self.means[num_tokens], self._timed[num_tokens]
 
 
-def _differ(one_s: float, other_s: float, factor: float) -> bool:
+def _differ(first_s: float, second_s: float, factor: float) -> bool:
     """Whether two times are both known (positive) and differ by more than a factor."""
-    return min(one_s, other_s) > 0.0 and max(one_s, other_s) > factor * min(one_s, other_s)
+    return min(first_s, second_s) > 0.0 and max(first_s, second_s) > factor * min(first_s, second_s)

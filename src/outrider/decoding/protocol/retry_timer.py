@@ -28,12 +28,12 @@ class RetryTimer:
         self._silence_s = silence_s
         self._link_grace_s = link_grace_s
         self._generation = generation
-        self._heard_s = now_s
+        self._last_frame_s = now_s
         self._up_s = now_s
         self._wait_s = silence_s
         self._repeated = False
 
-    def on_heard(self, frame: CloudFrame, now_s: float) -> None:
+    def on_frame(self, frame: CloudFrame, now_s: float) -> None:
         """Restart the wait after a frame of the verifier; halve it if nothing had to be repeated."""
         if isinstance(frame, Pong):  # names the verifier; answers no request
             return
@@ -42,20 +42,20 @@ class RetryTimer:
         elif not self._repeated:
             self._wait_s = max(self._silence_s, self._wait_s / 2.0)
         self._repeated = False
-        self._heard_s = now_s
+        self._last_frame_s = now_s
 
-    def verdict(self, up: bool, generation: int, now_s: float) -> Literal["ask again", "go alone"] | None:
-        """Return "ask again" after a reconnect or long silence, "go alone" after a long loss of the link."""
+    def advice(self, up: bool, generation: int, now_s: float) -> Literal["retry", "continue alone"] | None:
+        """Return "retry" after a reconnect or long silence, "continue alone" if the link is lost for long."""
         if not up:
-            return "go alone" if now_s - self._up_s > self._link_grace_s else None
+            return "continue alone" if now_s - self._up_s > self._link_grace_s else None
         self._up_s = now_s
         if generation != self._generation:
             self._wait_s, self._repeated = self._silence_s, False
-        elif now_s - self._heard_s > self._wait_s:
+        elif now_s - self._last_frame_s > self._wait_s:
             self._wait_s = min(2.0 * self._wait_s, LONGEST_WAIT * self._silence_s)
             self._repeated = True
         else:
             return None
         self._generation = generation
-        self._heard_s = now_s
-        return "ask again"
+        self._last_frame_s = now_s
+        return "retry"

@@ -73,11 +73,11 @@ class ComputeProfile:
             return self.draft_token_s + (len(job.prefixes) - 1) * self.draft_branch_s
         return self.draft_prefill_s
 
-    def cloud_draft_s(self, places: int) -> float:
+    def cloud_draft_s(self, num_prefixes: int) -> float:
         """Return the simulated seconds of a token of the cloud's draft model after each
-        of `places` prefixes.
+        of `num_prefixes` prefixes.
         """
-        return self.cloud_draft_token_s + (places - 1) * self.cloud_draft_branch_s
+        return self.cloud_draft_token_s + (num_prefixes - 1) * self.cloud_draft_branch_s
 
     def target_s(self, job: CloudJob, num_exits: int) -> float:
         """Return the simulated seconds of a job on a target with `num_exits` exits.

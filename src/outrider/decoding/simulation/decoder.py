@@ -59,13 +59,13 @@ class VirtualDecoder(TextDecoder):
         self._agenda = EventLoop()
         self._drafting: Running[EdgeJob] | None = None
         self._hedge = Hedge() if second is not None else None
-        self._look_s = 0.0
+        self._next_watch_s = 0.0
         rng = random.Random(world.seed)
         self._verifiers = [
             VirtualVerifier(
                 target,
                 config,
-                one,
+                verifier_world,
                 self._agenda,
                 rng,
                 partial(self._receive_down, number),
@@ -73,7 +73,7 @@ class VirtualDecoder(TextDecoder):
                 cloud_draft,
                 cloud_head,
             )
-            for number, one in enumerate([world] if second is None else [world, second])
+            for number, verifier_world in enumerate([world] if second is None else [world, second])
         ]
 
     def decode(
@@ -86,7 +86,7 @@ class VirtualDecoder(TextDecoder):
         self._start_s = self.now_s
         self._transcript = DecodeRecorder(self._tokenizer, on_verified)
         config = self._config
-        self._patience = RetryTimer(config.silence_s, self._generation, self.now_s, config.link_grace_s)
+        self._retry = RetryTimer(config.silence_s, self._generation, self.now_s, config.link_grace_s)
         try:
             self._watch()
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self.now_s))
@@ -141,9 +141,9 @@ class VirtualDecoder(TextDecoder):
             return
         if not self.now_s - self._start_s <= request.deadline_s:
             raise LinkError(f"no full text within {request.deadline_s:g} virtual s")
-        advice = self._patience.verdict(self._is_up, self._generation, self.now_s)
+        advice = self._retry.advice(self._is_up, self._generation, self.now_s)
         if advice is not None:
-            react = self._machine.ask_again if advice == "ask again" else self._machine.go_alone
+            react = self._machine.retry if advice == "retry" else self._machine.continue_alone
             self._perform(react(self.now_s))
         self._watch()
         self._agenda.at(self.now_s + _TICK_S, self._tick, request, transcript)
@@ -156,8 +156,8 @@ class VirtualDecoder(TextDecoder):
         generations = [verifier.generation for verifier in self._verifiers]
         self._send_to(self._hedge.watch(up, generations, self.now_s))
         due_s = self._hedge.due_s()
-        if due_s is not None and due_s > self.now_s and due_s != self._look_s:
-            self._look_s = due_s
+        if due_s is not None and due_s > self.now_s and due_s != self._next_watch_s:
+            self._next_watch_s = due_s
             self._agenda.at(due_s, self._watch_text)
 
     def _watch_text(self) -> None:
@@ -175,21 +175,21 @@ class VirtualDecoder(TextDecoder):
 
     def _finish_edge_job(self, running: Running[EdgeJob], result: EdgeResult) -> None:
         """Complete a job, unless it was aborted."""
-        if running.left:
+        if running.aborted:
             return
         self._end_edge_job(running)
         compute_s = self.now_s - running.started_s
         self._perform(self._machine.complete(running.job, result, self.now_s, compute_s))
 
-    def _leave_edge_job(self) -> None:
+    def _abort_edge_job(self) -> None:
         """Abort the running job if another one is worth more after a frame has arrived."""
         running = self._drafting
-        if running is None or running.left:
+        if running is None or running.aborted:
             return
         whole_s = self._compute.draft_s(running.job)
         free_s = running.free_s(self.now_s, self._compute.draft_queue, whole_s)
         if free_s < running.started_s + whole_s and self._machine.should_abort(running.job):
-            running.left = True
+            running.aborted = True
             self._agenda.at(free_s, self._end_edge_job, running)
 
     def _end_edge_job(self, running: Running[EdgeJob]) -> None:
@@ -197,7 +197,7 @@ class VirtualDecoder(TextDecoder):
         self._drafting = None
         self._observe(_edge_event(job, running.started_s, duration_s))
         if isinstance(job, DraftTokens):
-            num_tokens = 0 if running.left else len(job.prefixes)
+            num_tokens = 0 if running.aborted else len(job.prefixes)
             self._transcript.on_drafted(num_tokens, duration_s, self.now_s - self._start_s)
 
     def _perform(self, actions: list[EdgeAction]) -> None:
@@ -231,9 +231,9 @@ class VirtualDecoder(TextDecoder):
             forward, frames = self._hedge.receive(number, frame, self.now_s)
             self._send_to(frames)
         if forward is not None:
-            self._patience.on_heard(forward, self.now_s)
+            self._retry.on_frame(forward, self.now_s)
             self._perform(self._machine.receive(forward, self.now_s))
-            self._leave_edge_job()
+            self._abort_edge_job()
         self._watch_text()
 
     def _observe(self, event: TimelineEvent) -> None:

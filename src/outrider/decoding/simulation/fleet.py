@@ -57,7 +57,7 @@ class FleetCloud:
         self._due_s = 0.0
         """When the frames in the inbox stop waiting for more."""
         self._busy = False
-        self._look_s = -1.0
+        self._next_check_s = -1.0
         self._deliver: dict[Peer, Callable[[CloudFrame], None]] = {}
         self._shares = layer_fractions(target)
 
@@ -70,17 +70,17 @@ class FleetCloud:
         if not self._inbox:
             self._due_s = self._agenda.now_s + self._world.fill_wait_s
             if self._world.fill > 1:
-                self._agenda.at(self._due_s, self._turn)
+                self._agenda.at(self._due_s, self._run_turn)
         self._inbox.append((peer, self._world.unpacking(frame)))
         if self._filled():
-            self._turn()
+            self._run_turn()
 
     def _filled(self) -> bool:
         """Return whether the frames in the inbox need not wait for more."""
         enough = len(self._inbox) >= self._world.fill
         return bool(self._inbox) and (enough or self._agenda.now_s >= self._due_s)
 
-    def _turn(self) -> None:
+    def _run_turn(self) -> None:
         """Receive, run one batch, answer.
 
         Work that the verifier already has does not wait for the inbox to fill.
@@ -90,8 +90,8 @@ class FleetCloud:
         self._busy = True
         began_s, others_s = time.thread_time(), 0.0
         start_s = self._service_s = self._agenda.now_s
-        said = self._take_in() if self._filled() else []
-        self._send(said, start_s)
+        replies = self._receive_inbox() if self._filled() else []
+        self._send(replies, start_s)
         jobs = self._service.next_jobs()
         batch_s, alone = self._batch_s(jobs), len(jobs) == self._world.fill == 1
 
@@ -103,28 +103,29 @@ class FleetCloud:
             self._service_s = start_s + spent_s(self._shares[hint.exit])
             new: list[Reply] = []
             if alone:
-                left_s = time.thread_time()
+                paused_s = time.thread_time()
                 self._agenda.run(self._service_s)
-                others_s += time.thread_time() - left_s
-                new += self._take_in()
-            new += self._service.hint(job, hint)
+                others_s += time.thread_time() - paused_s
+                new += self._receive_inbox()
+            hints, should_abort = self._service.hint(job, hint)
+            new += hints
             self._send(new, self._service_s)
-            said.extend(new)
-            return self._service.should_abort(job)
+            replies.extend(new)
+            return should_abort
 
         results = self._service.run(jobs, on_hint) if jobs else []
         if not any(isinstance(result, Aborted) for result in results):
             self._service_s = start_s + spent_s(1.0)
         took_s = self._service_s - start_s
-        answers = self._service.finish_all(jobs, results, took_s) if jobs else []
+        answers = self._service.finish(jobs, results, took_s) if jobs else []
         if self._world.batch_s is None:
-            self._wire(said, answers)
+            self._wire(replies, answers)
             took_s = spent_s(1.0)
         self._note(jobs, results, took_s)
         self.record.others_s += others_s
         self._agenda.at(start_s + took_s, lambda: self._end_turn(answers, bool(jobs)))
 
-    def _take_in(self) -> list[Reply]:
+    def _receive_inbox(self) -> list[Reply]:
         """Pass the frames in the inbox to the service; return its replies."""
         inbox, self._inbox = self._inbox, []
         return [reply for peer, unpacked in inbox for reply in self._service.receive(peer, unpacked())]
@@ -137,20 +138,20 @@ class FleetCloud:
 
     def _wire(self, *replies: Sequence[Reply]) -> None:
         """Encode the replies, for the time that a real verifier spends on it."""
-        for reply in (reply for some in replies for reply in some):
+        for reply in (reply for group in replies for reply in group):
             self._world.frame_bytes(reply.frame)
 
     def _end_turn(self, answers: Sequence[Reply], worked: bool) -> None:
         self._busy = False
         self._send(answers, self._agenda.now_s)
         if worked or self._filled():
-            self._turn()
+            self._run_turn()
             return
         self._service_s = self._agenda.now_s
-        wait_s = self._service.next_look_s()
-        if wait_s is not None and self._look_s <= self._agenda.now_s:
-            self._look_s = self._agenda.now_s + max(wait_s, 1e-6)
-            self._agenda.at(self._look_s, self._turn)
+        wait_s = self._service.max_wait_s()
+        if wait_s is not None and self._next_check_s <= self._agenda.now_s:
+            self._next_check_s = self._agenda.now_s + max(wait_s, 1e-6)
+            self._agenda.at(self._next_check_s, self._run_turn)
 
     def _send(self, replies: Sequence[Reply], at_s: float) -> None:
         for reply in replies:
@@ -195,8 +196,7 @@ class FleetRobot:
         self._uplink, self._downlink = Channel(world.link, rng), Channel(world.link, rng)
         self._drafting: EdgeJob | None = None
         self._begun_s = 0.0
-        cloud.connect(self._peer, self._hear_soon)
-        self._machine.done = True
+        cloud.connect(self._peer, self._receive_later)
         agenda.at(0.0, self._begin_next)
 
     def _begin_next(self) -> None:
@@ -209,7 +209,7 @@ class FleetRobot:
     def _begin(self, text: FleetText) -> None:
         now_s = self._begun_s = self._agenda.now_s
         config = self._config
-        self._patience = RetryTimer(config.silence_s, 1, now_s, config.link_grace_s)
+        self._retry = RetryTimer(config.silence_s, 1, now_s, config.link_grace_s)
         self._perform(self._machine.begin(text.prompt, text.max_new_tokens, now_s))
         number = len(self.record.texts)
         self._agenda.at(now_s + _TICK_S, self._tick, number)
@@ -219,19 +219,19 @@ class FleetRobot:
         """Repeat requests after a long silence."""
         if self._machine.done or len(self.record.texts) != number:
             return
-        if self._patience.verdict(True, 1, self._agenda.now_s) == "ask again":
-            self._perform(self._machine.ask_again(self._agenda.now_s))
+        if self._retry.advice(True, 1, self._agenda.now_s) == "retry":
+            self._perform(self._machine.retry(self._agenda.now_s))
             self._work()
         self._agenda.at(self._agenda.now_s + _TICK_S, self._tick, number)
 
-    def _hear_soon(self, frame: CloudFrame) -> None:
+    def _receive_later(self, frame: CloudFrame) -> None:
         arrival_s = self._downlink.arrival_s(self._agenda.now_s, self._world.frame_bytes(frame))
         if arrival_s is not None:
-            self._agenda.at(arrival_s, self._hear, frame)
+            self._agenda.at(arrival_s, self._receive, frame)
 
-    def _hear(self, frame: CloudFrame) -> None:
+    def _receive(self, frame: CloudFrame) -> None:
         now_s = self._agenda.now_s
-        self._patience.on_heard(frame, now_s)
+        self._retry.on_frame(frame, now_s)
         if isinstance(frame, Verdict) and frame.drafted and not self._machine.done:
             self.record.rounds += 1
         self._perform(self._machine.receive(frame, now_s))
@@ -271,7 +271,7 @@ class FleetRobot:
         self.record.commits.append((now_s, len(commit.tokens)))
         if self._machine.done:
             self.record.texts.append(self._machine.tokens)
-            self.record.passes += self._machine.target_passes
+            self.record.passes += self._machine.text.target_passes
             self.record.finished_s.append(now_s - self._begun_s)
             self._begin_next()
 

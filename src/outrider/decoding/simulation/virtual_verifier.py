@@ -69,11 +69,11 @@ class Outbox:
 
 @dataclass(eq=False)
 class Running(Generic[_Job]):
-    """A job that a model runs; `left` is set once it is aborted."""
+    """A job that a model runs; `aborted`: it ends before its time."""
 
     job: _Job
     started_s: float
-    left: bool = False
+    aborted: bool = False
 
     def free_s(self, now_s: float, queue: DeviceQueue, whole_s: float) -> float:
         """Return when the device is free if this job of `whole_s` is aborted now."""
@@ -128,7 +128,7 @@ class VirtualVerifier:
         """The prefixes that the cloud's draft model, on its own device, extends now."""
         self._may_draft = False
         """Whether anything has happened since the service was last asked for drafts ahead."""
-        self._has_news = False
+        self._may_have_job = False
         """Whether anything has happened since the service was last asked for a job."""
         self.generation = 1
         for outage in world.outages:
@@ -157,7 +157,7 @@ class VirtualVerifier:
 
     def start_job(self) -> None:
         """Start the target's next job if it is free, and drafts ahead on their own device."""
-        if not self._running and self._has_news:
+        if not self._running and self._may_have_job:
             self._start_target()
         if self._world.compute.cloud_draft_apart and self._running and self._may_draft:
             self._may_draft = False
@@ -174,7 +174,7 @@ class VirtualVerifier:
         def finish() -> None:
             if self._drafting is not running or service is not self._service:
                 return
-            self._drafting, self._has_news, self._may_draft = None, True, True
+            self._drafting, self._may_have_job, self._may_draft = None, True, True
             service.finish_drafts(jobs, results, duration_s)
 
         self._observe(_event(jobs[0], self._now_s, duration_s))
@@ -183,13 +183,13 @@ class VirtualVerifier:
     def _start_target(self) -> None:
         jobs = self._service.next_jobs()
         if not jobs:
-            self._has_news = False
-            self._look_again()
+            self._may_have_job = False
+            self._schedule_check()
             return
         if self._world.compute.cloud_draft_apart and isinstance(jobs[0], CloudDraft):
-            self._has_news = False
-            drafts = [one for one in jobs if isinstance(one, CloudDraft)]
-            if self._drafting is None or not {one.prefix for one in drafts} <= self._drafting:
+            self._may_have_job = False
+            drafts = [job for job in jobs if isinstance(job, CloudDraft)]
+            if self._drafting is None or not {draft.prefix for draft in drafts} <= self._drafting:
                 self._start_drafts(drafts)
             return
         [job] = jobs
@@ -224,7 +224,7 @@ class VirtualVerifier:
         )
 
     def _receive(self, frame: EdgeFrame) -> None:
-        self._has_news = True
+        self._may_have_job = True
         self._reply(self._service.receive(_PEER, frame))
 
     def _reconnect(self, outage: Outage) -> None:
@@ -236,19 +236,19 @@ class VirtualVerifier:
     def _target_s(self, job: CloudJob) -> float:
         return self._world.compute.target_s(job, len(self._exit_fractions))
 
-    def _look_again(self) -> None:
+    def _schedule_check(self) -> None:
         """Schedule the next look at the service, which waits for a draft only until then."""
-        wait_s = self._service.next_look_s()
+        wait_s = self._service.max_wait_s()
         if wait_s is not None:
-            self._agenda.at(self._now_s + max(wait_s, 1e-6), self._look)
+            self._agenda.at(self._now_s + max(wait_s, 1e-6), self._allow_job)
 
-    def _look(self) -> None:
-        self._has_news = True
+    def _allow_job(self) -> None:
+        self._may_have_job = True
 
     def _send_hint(self, running: Running[CloudJob], job: Verify, hint: ExitHint) -> None:
-        if running is not self._running or running.left:
+        if running is not self._running or running.aborted:
             return
-        replies = self._service.hint(job, hint)
+        replies, should_abort = self._service.hint(job, hint)
         self._may_draft = self._drafting is None
         if replies:
             tokens = hint.accepted + 1
@@ -256,18 +256,18 @@ class VirtualVerifier:
         self._reply(replies)
         whole_s = self._target_s(job)
         free_s = running.free_s(self._now_s, self._world.compute.target_queue, whole_s)
-        if free_s < running.started_s + whole_s and self._service.should_abort(job):
-            running.left = True
+        if should_abort and free_s < running.started_s + whole_s:
+            running.aborted = True
             self._agenda.at(free_s, self._finish_job, running, Aborted())
 
     def _finish_job(self, running: Running[CloudJob], result: CloudResult) -> None:
         """Finish a job, unless it was aborted or its verifier has been restarted."""
-        if running is not self._running or (running.left and not isinstance(result, Aborted)):
+        if running is not self._running or (running.aborted and not isinstance(result, Aborted)):
             return
-        self._running, self._has_news = None, True
+        self._running, self._may_have_job = None, True
         duration_s = self._now_s - running.started_s
         self._observe(_event(running.job, running.started_s, duration_s))
-        self._reply(self._service.finish(running.job, result, duration_s))
+        self._reply(self._service.finish([running.job], [result], duration_s))
 
     def _reply(self, replies: list[Reply]) -> None:
         """Send frames one by one; while the sender is busy, hints wait, and a verdict discards them."""

@@ -12,7 +12,7 @@ from outrider.core.ports import FrameLink, LanguageModel
 from outrider.core.values import Verified
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.driver import PeerDecoder
-from outrider.decoding.aggregation.service import AggregationService, JobResult, Say, ServiceJob
+from outrider.decoding.aggregation.service import AggregationService, JobResult, Predict, ServiceJob
 from outrider.decoding.aggregation.synthetic import AcceptanceTarget, certain_pair
 from outrider.decoding.aggregation.virtual import PeerCompute
 from outrider.decoding.aggregation.worker import Retrieve
@@ -77,7 +77,7 @@ class PacedAggregation(AggregationService):
             send(reply)
         return True
 
-    def next_look_s(self) -> float | None:
+    def max_wait_s(self) -> float | None:
         return None if self._held is None else max(0.0, self._held[3] - time.monotonic())
 
     def _begin(self, now_s: float) -> tuple[ServiceJob, JobResult, float, float] | None:
@@ -85,7 +85,7 @@ class PacedAggregation(AggregationService):
         if job is None:
             return None
         takes_s = self._compute.prefill_s
-        if isinstance(job, Say):
+        if isinstance(job, Predict):
             takes_s = self._compute.forward_s(1) if job.prefix else 0.0
         return job, self.run(job), now_s, now_s + takes_s
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from outrider.core.ports import FrameLink, LanguageModel, Pause
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.drivers.linked_decoder import GLANCE_S, LinkedDecoder
+from outrider.decoding.drivers.linked_decoder import MIN_POLL_S, LinkedDecoder
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.execution.batch_verification import OnHint
 from outrider.decoding.execution.workers import DraftWorker, TargetWorker
@@ -54,7 +54,7 @@ class Pacer:
         if left_s <= 0.0:
             self.late_s -= left_s
         while left_s > 0.0:
-            self._sleep(left_s if pause is None else min(left_s, GLANCE_S))
+            self._sleep(left_s if pause is None else min(left_s, MIN_POLL_S))
             if pause is not None:
                 pause()
             left_s = self._start_s + after_s - self._clock()

@@ -26,8 +26,8 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fakes.synthetic import (
     FIRST_ID,
     VOCAB_SIZE,
-    Place,
     SyntheticModel,
+    TextEnd,
     certain_rows,
 )
 from outrider.decoding.fakes.synthetic_fit import NUM_CHOICES
@@ -130,11 +130,11 @@ class ChangingPair:
         )
 
 
-def _right(place: Place) -> int:
+def _right(place: TextEnd) -> int:
     return place.digest % NUM_CHOICES
 
 
-def _choice(place: Place, lot: int, chance: float) -> int:
+def _choice(place: TextEnd, lot: int, chance: float) -> int:
     """Return the target's choice with probability `chance`, else another token."""
     is_right = (place.digest // (NUM_CHOICES * 7**lot)) % 1000 < 1000 * chance
     return _right(place) if is_right else (_right(place) + 1) % NUM_CHOICES

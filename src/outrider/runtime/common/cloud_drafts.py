@@ -62,5 +62,5 @@ def load_cloud_drafts(
         assert isinstance(target, QwenModel)
 
         return CloudDrafts(head=load_head(folder, target))
-    apart = {"device": device, "sessions": DEFAULT_TUNING.ahead_places} if device else {}
+    apart = {"device": device, "sessions": DEFAULT_TUNING.ahead_positions} if device else {}
     return CloudDrafts(load(model_folder(name), role="draft", **apart), bool(device))

@@ -93,7 +93,7 @@ class RelayService:
         worked = [self._turn(peer, lane, send) for peer, lane in self._lanes.items()]
         return any(worked)
 
-    def next_look_s(self) -> float | None:
+    def max_wait_s(self) -> float | None:
         """Returns the polling interval in seconds; None without peers."""
         return _POLL_S if self._lanes else None
 

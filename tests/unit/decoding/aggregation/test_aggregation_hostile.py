@@ -34,7 +34,7 @@ def changed(frame, rng):
 
 
 @pytest.mark.parametrize("rule", ["coupled", "rejection", "greedy"])
-def test_a_liar_harms_nobody_but_itself(rule: str) -> None:
+def test_a_lying_peer_harms_only_itself(rule: str) -> None:
     rng = random.Random(7)
     clock_s = 0.0
     service = AggregationService(MODELS[1], plain_context, clock=lambda: clock_s)
@@ -42,14 +42,14 @@ def test_a_liar_harms_nobody_but_itself(rule: str) -> None:
     machine = DeviceMachine(1, config, MODELS[0].tokenizer)
     session = MODELS[0].open_session()
     up: list[EdgeFrame] = machine.begin(ASKED.prompt, ASKED.max_new_tokens, 0, 0.0)
-    heard: list[EdgeFrame] = [*up]
+    frames_up: list[EdgeFrame] = [*up]
     prompt_row = session.prefill(ASKED.prompt)
     prompt_length = session.length
     while not machine.text.done:
         clock_s += 0.01
         down = [reply.frame for frame in up for reply in service.receive(HONEST, frame)]
         for _ in range(4):
-            lie = changed(rng.choice(heard), rng) if rng.random() < 0.7 else valid_frame(rng)
+            lie = changed(rng.choice(frames_up), rng) if rng.random() < 0.7 else valid_frame(rng)
             payload = encode(lie)
             try:
                 service.receive(LIAR, decode_edge_frame(payload))
@@ -65,7 +65,7 @@ def test_a_liar_harms_nobody_but_itself(rule: str) -> None:
             row = session.forward(prefix)[-1] if prefix else prompt_row
             sampling = Sampling(1.0)
             up += machine.on_drafted(prefix, probabilities(row, sampling), 0.01, clock_s)
-        heard += up
+        frames_up += up
     assert machine.text.tokens == joint_text(*MODELS, config, ASKED)
 
 
@@ -78,7 +78,7 @@ def test_a_liar_harms_nobody_but_itself(rule: str) -> None:
         Settled(1, 1, 0, 0, (99_999,), "device", 0),
     ],
 )
-def test_what_no_peer_can_say_is_refused(frame) -> None:
+def test_impossible_frames_of_a_peer_are_refused(frame) -> None:
     service = AggregationService(MODELS[1], plain_context)
     machine = DeviceMachine(1, AggregationConfig(), MODELS[0].tokenizer)
     (join,) = machine.begin(ASKED.prompt, 15, 0, 0.0)
@@ -89,7 +89,7 @@ def test_what_no_peer_can_say_is_refused(frame) -> None:
     assert [type(one.frame) for one in service.receive(LIAR, frame)] == [Refused]
 
 
-def test_a_full_cloud_says_so() -> None:
+def test_a_full_cloud_refuses_as_busy() -> None:
     service = AggregationService(MODELS[1], plain_context)
     replies = []
     for session in range(9):
@@ -118,15 +118,15 @@ def write(service: AggregationService, peer: Peer, machine: DeviceMachine, num_t
         service.receive(peer, frame)
 
 
-def test_a_text_that_is_complete_gives_its_place_to_who_needs_one() -> None:
+def test_a_complete_text_is_closed_when_another_peer_needs_room() -> None:
     clock_s = 0.0
     limits = CloudLimits(max_sessions=1, rest_s=1.0)
     service = AggregationService(MODELS[1], plain_context, limits, lambda: clock_s)
-    first, second = (DeviceMachine(place, AggregationConfig(), MODELS[0].tokenizer) for place in (1, 2))
+    first, second = (DeviceMachine(session, AggregationConfig(), MODELS[0].tokenizer) for session in (1, 2))
     write(service, HONEST, first, 2)
     (join,) = second.begin(ASKED.prompt, 2, 0, 0.0)
     (reply,) = service.receive(LIAR, join)
-    assert isinstance(reply.frame, Refused), "its device may not have heard the end yet"
+    assert isinstance(reply.frame, Refused), "its device may not have received the end yet"
     clock_s += 1.1
     assert service.receive(LIAR, join) == []
     clock_s += 100.0
@@ -134,11 +134,11 @@ def test_a_text_that_is_complete_gives_its_place_to_who_needs_one() -> None:
     assert isinstance(reply.frame, Refused), "a text that is being written stays"
 
 
-def test_who_is_silent_is_spoken_to_where_others_need_a_place() -> None:
+def test_silent_peers_are_probed_when_others_need_room() -> None:
     clock_s = 0.0
     limits = CloudLimits(max_sessions=1)
     service = AggregationService(MODELS[1], plain_context, limits, lambda: clock_s)
-    first, second = (DeviceMachine(place, AggregationConfig(), MODELS[0].tokenizer) for place in (1, 2))
+    first, second = (DeviceMachine(session, AggregationConfig(), MODELS[0].tokenizer) for session in (1, 2))
     assert service.receive(HONEST, first.begin(ASKED.prompt, 2, 0, 0.0)[0]) == []
     (join,) = second.begin(ASKED.prompt, 2, 0, 0.0)
     assert [reply.peer for reply in service.receive(LIAR, join)] == [LIAR]

@@ -99,17 +99,17 @@ def test_alone_the_device_writes_its_own_text_and_sends_nothing():
 
 def test_sequence_wise_takes_one_of_the_two_texts_whole():
     models = toy_pair(3, 0.5)
-    taken = set()
+    indices = set()
     for seed in range(12):
         config = AggregationConfig("sequence", temperature=1.0, seed=seed)
         text = peers(models, config).decode(ASKED).token_ids
         own = [joint_text(*models, config, ASKED, share) for share in (FULL_SHARE, 0)]
         assert text in own
-        taken.add(own.index(text))
-    assert taken == {0, 1}
+        indices.add(own.index(text))
+    assert indices == {0, 1}
 
 
-def test_the_device_that_alone_aggregates_tells_nothing_but_the_text():
+def test_a_device_that_alone_aggregates_sends_only_the_text():
     """The device sends only the text: none of its drafts and distributions."""
     sent = []
     watching = peer_world(extra_delay_s=lambda frame, num_bytes, now_s: sent.append(frame) or 0.0)

@@ -69,7 +69,7 @@ def test_texts_of_algorithm_1_are_those_of_the_mixture(share):
     """Texts of three tokens; each side's distribution depends on the text so far."""
 
     def rows_after(text):
-        shift = sum((place + 1) * token for place, token in enumerate(text))
+        shift = sum((index + 1) * token for index, token in enumerate(text))
         return tuple(row.roll(shift if side else 2 * shift) for side, row in enumerate(rows_of("mixed")))
 
     def joined(text, chance):
@@ -146,7 +146,7 @@ def test_rounding_is_right_on_average(bits):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("share", SHARES)
-def test_theorem_1_holds_of_what_was_never_sent(shape, share):
+def test_theorem_1_holds_for_unsent_distributions(shape, share):
     """Rows are rounded to 8 units and packed; the token still follows the mixture of the full rows."""
     full = tuple(torch.tensor(probs, dtype=torch.float64) for probs in SHAPES[shape])
     pieces = offsets_of(full, 3)

@@ -50,7 +50,7 @@ def test_the_side_chosen_is_the_arg_min_of_equation_7(now):
     assert decided > 100
 
 
-def test_the_luck_of_a_few_tokens_does_not_move_the_aggregator():
+def test_a_few_lucky_tokens_do_not_switch_the_aggregator():
     profile = profile_of(0.1, 0.01, 0.6, 0.0, 0.0)
     few = Profile()
     few.round_trip_s = 0.6

@@ -38,7 +38,7 @@ def test_the_models_choice_takes_the_place_of_another_word():
     assert drafted(drafter, KEYS) == (ARE, ON, THE, HOOK)
 
 
-def test_a_choice_that_stands_ahead_skips_what_lies_between():
+def test_a_choice_found_ahead_skips_the_tokens_between():
     """The example of the paper: `Clinton's security detail has arrived at` becomes `Clinton arrived at`."""
     prompt = [KEYS, SO, LIE, HANG, ON, THE, HOOK]
     drafter = SuffixDrafter()
@@ -47,7 +47,7 @@ def test_a_choice_that_stands_ahead_skips_what_lies_between():
     assert drafted(drafter, KEYS) == (HANG, ON, THE, HOOK)
 
 
-def test_the_copy_goes_on_at_what_is_expected_after_the_choice():
+def test_the_copy_continues_at_the_expected_successor_of_the_choice():
     """`have been put on` becomes `are on`, because the prompt contains `are on` elsewhere."""
     prompt = [LIE, ARE, ON, SO, KEYS, 11, 12, 13, ON, THE, HOOK]
     drafter = SuffixDrafter()
@@ -65,7 +65,7 @@ def test_an_unsure_choice_changes_nothing():
 
 @pytest.mark.parametrize(("written", "follows"), [(HANG, HANG), (ARE, ARE)])
 @pytest.mark.parametrize("chance", [0.35, 0.95])
-def test_what_the_target_wrote_where_they_differed_decides(written: int, follows: int, chance: float):
+def test_past_disagreements_decide_between_context_and_model(written: int, follows: int, chance: float):
     drafter = SuffixDrafter()
     for owner in range(20, 32):
         prompt = [owner, HANG, ON, THE, HOOK]
@@ -76,7 +76,7 @@ def test_what_the_target_wrote_where_they_differed_decides(written: int, follows
     assert proposal[0] == follows
 
 
-def test_only_prompts_told_of_are_calibrated_and_only_where_asked_for():
+def test_only_prompts_with_expectations_are_calibrated():
     plain, calibrated = (
         RetrievedDrafts(names, frozenset((END,))) for names in (("suffix",), ("suffix", "calibration"))
     )

@@ -40,7 +40,7 @@ def test_the_likelier_branch_gets_the_room() -> None:
     assert grown_tree(ways, onward, 40).num_tokens == 6
 
 
-def test_what_came_less_often_is_a_branch_that_goes_on_as_it_did() -> None:
+def test_a_rarer_continuation_is_a_branch() -> None:
     prompt = (1, 2, 3, 4, 5, 1, 2, 9, 8, 7, 1, 2, 3, 4, 6, 1, 2)
     tree = drafts("suffix", prompt=prompt).tree(32)
     assert tree.chain[:3] == (3, 4, 6)
@@ -56,8 +56,8 @@ def test_the_models_choice_by_its_prefill_is_a_branch_that_goes_on_in_the_contex
     assert not made.tree(32).holds((2, 4))
     made.calibrate(Successors(choices, [(0.5,)] * len(prompt)))
     tree = made.tree(32)
-    assert tree.holds((2, 3, 4)), "as it stands"
-    assert tree.holds((2, 4, 5, 6)), "without the word that the model would leave out"
+    assert tree.holds((2, 3, 4)), "the context unchanged"
+    assert tree.holds((2, 4, 5, 6)), "without the token that the model would omit"
 
 
 def test_further_choices_that_are_likely_are_branches_too() -> None:
@@ -94,7 +94,7 @@ def test_rejected_segments_are_branches_for_a_while() -> None:
     assert not made.tree(32).holds((7,))
 
 
-def test_a_tree_learns_which_of_several_continuations_the_target_takes() -> None:
+def test_a_tree_learns_which_continuation_the_target_writes() -> None:
     """At first the latest continuation is drafted; later the one before it, which has proved right."""
     made = RetrievedDrafts(("suffix",), frozenset((EOS,)))
     chains = []

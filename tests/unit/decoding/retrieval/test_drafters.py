@@ -51,7 +51,7 @@ def test_suffix_keeps_a_bounded_history_and_prefers_the_longer_match():
     assert proposed(drafter) is None
 
 
-def test_what_is_forgotten_is_never_drafted_again():
+def test_forgotten_text_is_never_drafted_again():
     drafts = RetrievedDrafts(("suffix", "lookup"), frozenset((END,)))
     drafts.begin([1, 2, 3])
     drafts.forget()
@@ -61,7 +61,7 @@ def test_what_is_forgotten_is_never_drafted_again():
     assert list(drafts.likely((), 4)) == []
 
 
-def test_lookup_takes_the_first_place_of_the_longest_ngram():
+def test_lookup_copies_the_first_occurrence_of_the_longest_ngram():
     drafter = PromptLookup()
     drafter.begin([1, 2, 3, 5, 2, 3, 6, 9, 2, 3, 7])
     drafter.extend([4, 2, 3])
@@ -71,7 +71,7 @@ def test_lookup_takes_the_first_place_of_the_longest_ngram():
     assert proposed(drafter) is None
 
 
-def test_beliefs_are_worth_what_they_proved_to_be():
+def test_beliefs_are_calibrated_by_outcomes():
     credit = Credit()
     assert credit.chance("a", 0.9) == pytest.approx(0.9)
     for _ in range(200):
@@ -90,7 +90,7 @@ def test_nothing_is_learnt_past_the_first_difference():
     assert credit.chance("a", 0.95) == pytest.approx(0.95)
 
 
-def test_where_one_source_ends_another_goes_on():
+def test_where_one_source_ends_another_continues():
     drafts = RetrievedDrafts(("suffix",), frozenset((END,)))
     drafts.begin([1, 2, 3])
     drafts.begin([3, 4, 1])
@@ -99,7 +99,7 @@ def test_where_one_source_ends_another_goes_on():
     assert 0.0 < expected_accepted(likely) < 8.0
 
 
-def test_a_source_is_asked_on_only_for_what_is_taken(monkeypatch):
+def test_sources_are_consulted_lazily(monkeypatch):
     drafts = RetrievedDrafts(("suffix",), frozenset((END,)))
     drafts.begin([1, 2, 3])
     drafts.begin([3, 4, 1])

@@ -90,7 +90,7 @@ def test_the_model_drafts_where_retrieval_is_not_surer_and_only_there():
     assert sent(machine.complete(machine.next_job(), [Choices((21,))], 1.0, 0.01)) == [(15, 16, 21)]
 
 
-def test_a_rejected_run_comes_back_after_the_correction():
+def test_a_rejected_run_is_drafted_again_after_the_correction():
     machine = after_one_text("suffix", "reuse", num_draft_tokens=5)
     begin(machine)
     actions = judged(machine, 11, 30, epoch=2, drafted=5, kept=(2, 5))
@@ -106,7 +106,7 @@ def test_a_verdict_that_names_no_run_of_the_draft_is_a_verdict_all_the_same(kept
     assert machine.tokens == (11, 30)
 
 
-def test_what_is_forgotten_is_drafted_no_more():
+def test_forgotten_texts_are_not_drafted():
     machine = after_one_text("suffix")
     machine.forget()
     assert sent(begin(machine)) == [()]
@@ -123,14 +123,14 @@ def test_the_prefills_expectations_correct_the_copies():
     assert plain.next_job() == PrefillDraft(1, PROMPT, 20)
 
 
-def test_alone_the_edge_goes_by_the_model_and_not_by_what_was_retrieved():
+def test_alone_the_edge_uses_the_model_and_no_retrieved_tokens():
     machine = edge("model", "suffix", num_draft_tokens=3, link_loss="draft_only")
     for epoch in range(1, 4):
         begin(machine)
         judged(machine, *TEXT, 0, epoch=epoch)
     begin(machine)
     machine.complete(machine.next_job(), (), 0.0, 0.01)
-    assert machine.go_alone(1.0) == []
+    assert machine.continue_alone(1.0) == []
     assert machine.next_job().prefixes == ((),)
     assert machine.complete(machine.next_job(), [Choices((25,))], 1.0, 0.01) == [
         Commit((25,), 0, (False,), None)
@@ -148,18 +148,18 @@ def test_alone_the_edge_goes_by_the_model_and_not_by_what_was_retrieved():
         (("suffix", "calibration"), "model"),
     ],
 )
-def test_drafters_that_cannot_be_are_refused(drafters, complaint: str):
+def test_invalid_drafters_are_refused(drafters, complaint: str):
     with pytest.raises(ConfigError, match=complaint):
         DecodingConfig(drafters=drafters)
 
 
-def test_going_on_alone_needs_the_model():
+def test_draft_only_needs_the_model():
     with pytest.raises(ConfigError, match="draft_only needs a draft model"):
         DecodingConfig(drafters=("suffix",), link_loss="draft_only")
     assert drafter_names("model, suffix") == ("model", "suffix")
 
 
-def test_a_decoder_drafts_from_its_earlier_texts_until_told_to_forget():
+def test_a_decoder_drafts_from_its_earlier_texts_until_forget():
     target = ToyModel(ToySettings(seed=3, eos_bias=-9.0))
     config = DecodingConfig(strategy="sd", acceptance="greedy", drafters=("suffix",))
     link = LocalLink(VerifierService(target))

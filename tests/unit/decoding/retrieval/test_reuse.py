@@ -34,7 +34,7 @@ def tokens_of(reuse: SegmentReuse, branch: tuple[int, ...] = (), limit: int = 8)
     return () if proposal is None else proposal.tokens
 
 
-def test_a_segment_comes_back_right_after_the_verdict_that_rejected_it():
+def test_a_segment_is_proposed_right_after_its_rejection():
     reuse = kept([5, 6, 7])
     reuse.extend([9])
     assert tokens_of(reuse) == (5, 6, 7)
@@ -43,7 +43,7 @@ def test_a_segment_comes_back_right_after_the_verdict_that_rejected_it():
     assert tokens_of(reuse) == ()
 
 
-def test_and_wherever_the_text_or_a_branch_stands_inside_it():
+def test_a_segment_is_proposed_wherever_the_text_reaches_inside_it():
     reuse = kept([5, 6, 7, 8])
     reuse.extend([9])
     assert tokens_of(reuse, (5,)) == (6, 7, 8)
@@ -58,7 +58,7 @@ def test_the_longer_overlap_decides():
     assert tokens_of(reuse) == (2, 3)
 
 
-def test_it_is_dropped_after_its_lifetime_and_with_its_text():
+def test_a_segment_is_dropped_after_its_lifetime_and_with_its_text():
     reuse = kept([5, 6, 7])
     for _ in range(LIFETIME):
         assert reuse.propose((5,), 8) is not None
@@ -71,7 +71,7 @@ def test_it_is_dropped_after_its_lifetime_and_with_its_text():
     assert tokens_of(again, (5,)) == ()
 
 
-def test_segments_go_on_where_the_other_sources_end():
+def test_segments_continue_where_the_other_sources_end():
     drafts = RetrievedDrafts(("suffix", "reuse"), frozenset((0,)))
     drafts.begin([1, 2, 3])
     drafts.keep([7, 8])

@@ -30,8 +30,8 @@ def searched(texts: Texts, end: list[int]) -> Match | None:
         at, start = None, 0
         for text in texts:
             start += 1
-            places = (i + length for i in range(len(text) - length) if text[i : i + length] == end[-length:])
-            at = max(((start + place) for place in places), default=at)
+            starts = (i + length for i in range(len(text) - length) if text[i : i + length] == end[-length:])
+            at = max(((start + found) for found in starts), default=at)
             start += len(text)
         if at is not None:
             return Match(length, at)
@@ -40,7 +40,7 @@ def searched(texts: Texts, end: list[int]) -> Match | None:
 
 @settings(max_examples=300, deadline=None)
 @given(TEXTS, BRANCH)
-def test_the_present_text_and_any_branch_of_it_are_found_where_they_stood_last(texts: Texts, branch):
+def test_the_latest_occurrence_of_the_text_and_a_branch_is_found(texts: Texts, branch):
     automaton = automaton_of(texts)
     assert automaton.match(automaton.walk(automaton.end, branch)) == searched(texts, texts[-1] + branch)
 
@@ -110,12 +110,12 @@ def test_successors_are_ranked_by_their_belief():
     assert all(share == pytest.approx(automaton.belief(cursor, token)) for token, share in ranked)
 
 
-def test_what_came_the_last_time_is_the_first_successor():
+def test_the_latest_continuation_is_the_first_successor():
     automaton = automaton_of([[1, 2, 4], [1, 2, 4], [1, 2, 3]])
     assert [token for token, _ in automaton.successors(automaton.walk(START, (1, 2)))][:2] == [3, 4]
 
 
-def test_to_be_asked_for_successors_changes_none_of_the_later_answers():
+def test_successors_can_be_queried_without_changing_later_results():
     rng = random.Random(5)
     asked, fresh = SuffixAutomaton(), SuffixAutomaton()
     for _ in range(400):

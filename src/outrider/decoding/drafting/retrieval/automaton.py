@@ -86,7 +86,7 @@ class SuffixAutomaton:
         self._last = self._extended(token)
         self._reached.append(self._last)
 
-    def place(self, at: int) -> Cursor:
+    def cursor_at(self, at: int) -> Cursor:
         """Return the cursor of the whole text that holds token index `at`, up to but without that token."""
         state = self._reached[at - 1]
         return Cursor(state, self._length[state])
@@ -137,7 +137,7 @@ class SuffixAutomaton:
         """
         state = cursor.state
         if state not in self._successors:
-            self._successors[state] = self._ranked(self._seen_ends(state))
+            self._successors[state] = self._ranked(self._followed_suffixes(state))
         return self._successors[state]
 
     def _ranked(self, ends: list[int]) -> list[tuple[int, float]]:
@@ -165,7 +165,7 @@ class SuffixAutomaton:
             self._most_frequent[state] = nlargest(MOST_RANKED, counts, key=counts.__getitem__)
         return self._most_frequent[state]
 
-    def _seen_ends(self, state: int) -> list[int]:
+    def _followed_suffixes(self, state: int) -> list[int]:
         """Return the states of the longest suffixes of a state's text that were followed by a token,
         ENDS at most.
         """

@@ -4,8 +4,9 @@ model prefers, according to the logits of its prefill.
 
 The paper samples a successor of each prompt token from those logits, looks for it in the context, and
 expands it by its own logits. Here a copy follows the context. At each token it may take the model's choice
-instead and then continue at the next place in the context that the model expects after that choice. Whether
-it does is learnt from the cases where choice and context differed: which of the two did the target write?
+instead and then continue at the next position in the context that the model expects after that choice.
+Whether it does is learnt from the cases where choice and context differed: which of the two did the target
+write?
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from outrider.core.values import Successors
 
 WINDOW = 8
-"""How many tokens ahead in the context a copy looks for the place to continue."""
+"""How many tokens ahead in the context a copy looks for the position to continue at."""
 PRIOR_TRIALS = 4.0
 CONTEXT_GUESS = 0.6
 """The prior rate at which the context is right where the model prefers another token. The prior of the
@@ -45,7 +46,7 @@ class Rival(NamedTuple):
     guess: float
 
 
-class Turn(NamedTuple):
+class Substitute(NamedTuple):
     """The model's choice where the context holds another token, its chance, and the index to continue at."""
 
     token: int
@@ -63,7 +64,7 @@ class Calibration:
         self._rivals: dict[int, tuple[Rival, ...]] = {}
         self._held: dict[int, int] = {}
         self._worth: dict[tuple[int, int], tuple[float, float]] = {}
-        """By the rank of a place and the grade of a rival: how often it was right, and in how many trials."""
+        """By the rank of a position and the grade of a rival: how often it was right, in how many trials."""
 
     def add(self, tokens: Sequence[int], end: int, successors: Successors) -> None:
         """Store the model's expectations at the last of a prompt's `tokens`;
@@ -79,7 +80,7 @@ class Calibration:
         for index in range(end - len(tokens), end):
             self._latest[tokens[index - end]] = index
 
-    def turn(self, at: int, ahead: Sequence[int]) -> Turn | None:
+    def substitute(self, at: int, ahead: Sequence[int]) -> Substitute | None:
         """Return the model's choice to write in place of ahead[0], or None to follow the context.
 
         `at`: the index of ahead[0]. `ahead`: the context from there on, WINDOW tokens at most.
@@ -89,7 +90,7 @@ class Calibration:
             return None
         token, key = disagreement
         context, choice = self._rates(key)
-        return Turn(token, choice, at + (self.skip(token, ahead) or 1)) if choice > context else None
+        return Substitute(token, choice, at + (self.skip(token, ahead) or 1)) if choice > context else None
 
     def rivals(self, at: int, context: int) -> list[Rival]:
         """Return the tokens that the model may write in place of the context's token at an index."""
@@ -104,7 +105,7 @@ class Calibration:
     def chance(self, rank: int, rival: Rival) -> float:
         """Return the chance that a rival is right.
 
-        `rank`: that of its place among the possible continuations.
+        `rank`: that of its position among the possible continuations.
         """
         right, trials = self._worth.get((rank, rival.grade), (0.0, 0.0))
         return (right + PRIOR_TRIALS * rival.guess) / (trials + PRIOR_TRIALS)
@@ -147,8 +148,7 @@ class Calibration:
         if token in ahead[1:]:
             return ahead.index(token, 1) + 1
         expected, _ = self._after.get(self._latest.get(token, -1), ((), ()))
-        places = [place for place in range(1, len(ahead)) if ahead[place] in expected]
-        return places[0] if places else None
+        return next((skipped for skipped in range(1, len(ahead)) if ahead[skipped] in expected), None)
 
 
 def _rivals(ids: Sequence[int], probs: Sequence[float]) -> Iterator[Rival]:

@@ -48,7 +48,7 @@ class Drafter(Protocol):
         """Drop all earlier text; the next call is `begin`."""
 
 
-class KindOdds:
+class KindRates:
     """By kind and grade of belief, the share of tokens that were right: what such a belief is worth.
 
     It is a mean with exponential forgetting whose prior is the belief itself. A kind is any label that
@@ -56,21 +56,21 @@ class KindOdds:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[Hashable, int], tuple[float, float]] = {}
+        self._outcomes: dict[tuple[Hashable, int], tuple[float, float]] = {}
 
     def learn(self, kind: Hashable, belief: float, is_right: bool) -> None:
         """Record whether a token with this belief was right."""
         key = kind, _grade(belief)
-        right, trials = self._seen.get(key, (0.0, 0.0))
-        self._seen[key] = MEMORY * right + is_right, MEMORY * trials + 1.0
+        right, trials = self._outcomes.get(key, (0.0, 0.0))
+        self._outcomes[key] = MEMORY * right + is_right, MEMORY * trials + 1.0
 
     def chance(self, kind: Hashable, belief: float) -> float:
         """Return the chance that a token is right, given that those before it are."""
-        right, trials = self._seen.get((kind, _grade(belief)), (0.0, 0.0))
+        right, trials = self._outcomes.get((kind, _grade(belief)), (0.0, 0.0))
         return (right + PRIOR_TRIALS * belief) / (trials + PRIOR_TRIALS)
 
 
-class Credit(KindOdds):
+class Credit(KindRates):
     """The observed reliability of each source's beliefs."""
 
     def on_outcome(self, proposed: Continuation, written: Sequence[int]) -> None:

@@ -99,7 +99,9 @@ class RetrievedDrafts:
     def __init__(self, names: Sequence[str], end_ids: frozenset[int]) -> None:
         self.end_ids = end_ids
         self._drafters = [_DRAFTERS[name]() for name in names if name != CALIBRATION]
-        self._suffix = next((one for one in self._drafters if isinstance(one, SuffixDrafter)), None)
+        self._suffix = next(
+            (drafter for drafter in self._drafters if isinstance(drafter, SuffixDrafter)), None
+        )
         self._is_calibrated = CALIBRATION in names
         self._credit = Credit()
 

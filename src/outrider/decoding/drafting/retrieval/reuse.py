@@ -27,11 +27,11 @@ def longest_run(draft: Sequence[int], choices: Sequence[int]) -> tuple[int, ...]
     Empty if no run has SHORTEST tokens.
     """
     best, start = (0, 0), 0
-    for place, (drafted, chosen) in enumerate(zip(draft, choices, strict=True)):
+    for index, (drafted, chosen) in enumerate(zip(draft, choices, strict=True)):
         if drafted != chosen:
-            start = place + 1
-        elif place + 1 - start > best[1] - best[0]:
-            best = start, place + 1
+            start = index + 1
+        elif index + 1 - start > best[1] - best[0]:
+            best = start, index + 1
     return best if best[1] - best[0] >= SHORTEST else ()
 
 
@@ -44,7 +44,7 @@ class SegmentReuse(Drafter):
         self.forget()
 
     def forget(self) -> None:
-        self._kept: list[tuple[tuple[int, ...], int]] = []
+        self._segments: list[tuple[tuple[int, ...], int]] = []
         self._num_verified = 0
         self._last: list[int] = []
 
@@ -54,32 +54,39 @@ class SegmentReuse(Drafter):
 
     def keep(self, segment: Sequence[int]) -> None:
         """Keep a run of a rejected draft; call it before `extend` adds the verdict's tokens."""
-        self._kept.append((tuple(segment), self._num_verified))
+        self._segments.append((tuple(segment), self._num_verified))
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Append the tokens of one verification."""
         self._num_verified += 1
         self._last = [*self._last, *tokens][-SHORTEST:]
-        self._kept = [one for one in self._kept if self._num_verified - one[1] <= LIFETIME]
+        self._segments = [
+            (segment, kept_at)
+            for segment, kept_at in self._segments
+            if self._num_verified - kept_at <= LIFETIME
+        ]
 
     def branches(self) -> list[tuple[float, tuple[int, ...]]]:
         """Return every segment with its belief, the newest first: first the rests of the segments that the
         text is inside of, then all segments whole.
         """
-        segments = [segment for segment, _ in reversed(self._kept)]
+        segments = [segment for segment, _ in reversed(self._segments)]
         inside = [(INSIDE, _rest_after(segment, self._last)) for segment in segments]
-        return [*(one for one in inside if one[1]), *((AT_ONCE, segment) for segment in segments)]
+        return [
+            *((belief, rest) for belief, rest in inside if rest),
+            *((AT_ONCE, segment) for segment in segments),
+        ]
 
     def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
         """Return the rest of the newest segment that the text is inside of,
         or else a segment just rejected.
         """
         end = [*self._last, *branch]
-        for segment, _ in reversed(self._kept):
+        for segment, _ in reversed(self._segments):
             rest = _rest_after(segment, end)[:limit]
             if rest:
                 return Continuation(self.source, rest, (INSIDE,) * len(rest))
-        fresh = [segment for segment, born in self._kept if born == self._num_verified - 1]
+        fresh = [segment for segment, kept_at in self._segments if kept_at == self._num_verified - 1]
         if branch or not fresh:
             return None
         return Continuation(self.source, fresh[-1][:limit], (AT_ONCE,) * len(fresh[-1][:limit]))
@@ -89,7 +96,7 @@ def _rest_after(segment: tuple[int, ...], end: Sequence[int]) -> tuple[int, ...]
     """Return what follows the end of `end` in a segment, matched by two tokens or else by one."""
     for size in (2, 1):
         tail = tuple(end[-size:])
-        for place in range(len(segment) - size):
-            if len(tail) == size and segment[place : place + size] == tail:
-                return segment[place + size :]
+        for start in range(len(segment) - size):
+            if len(tail) == size and segment[start : start + size] == tail:
+                return segment[start + size :]
     return ()

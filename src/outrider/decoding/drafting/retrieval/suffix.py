@@ -10,7 +10,7 @@ from typing import NamedTuple
 from outrider.core.values import Successors
 from outrider.decoding.drafting.retrieval.automaton import MOST_RANKED, START, Cursor, Match, SuffixAutomaton
 from outrider.decoding.drafting.retrieval.calibration import WINDOW, Calibration
-from outrider.decoding.drafting.retrieval.continuation import Continuation, Drafter, KindOdds
+from outrider.decoding.drafting.retrieval.continuation import Continuation, Drafter, KindRates
 
 HISTORY_TOKENS = 16_384
 """The size in tokens at which a store is full; two stores are kept, some 20 MB together."""
@@ -65,7 +65,7 @@ class Detour(NamedTuple):
         skipped = store.calibration.skip(self.token, texts.following(self.at, WINDOW))
         if skipped is None:
             return Spot(store, texts.step(self.cursor, self.token))
-        return Spot(store, texts.place(self.at + skipped), True)
+        return Spot(store, texts.cursor_at(self.at + skipped), True)
 
 
 Step = tuple[int, float, Spot | Detour]
@@ -90,7 +90,7 @@ class SuffixDrafter(Drafter):
         self._in_old = START
         self._prompt: Sequence[int] = ()
         self._prompt_end = 0
-        self._odds = KindOdds()
+        self._kind_rates = KindRates()
         self._resumed_at: list[Spot] = []
         self._grows_trees = False
         """Whether trees are in use; the statistics of branches are learnt only then."""
@@ -144,18 +144,18 @@ class SuffixDrafter(Drafter):
 
     def after(self, spot: Spot | Detour | None, token: int) -> Spot:
         """Return the spot one token further; from None, the spot of this token alone."""
-        texts, cursor = self._new.texts, START if spot is None else _found(spot).cursor
+        texts, cursor = self._new.texts, START if spot is None else _resolved(spot).cursor
         return Spot(self._new, texts.step(cursor, token))
 
     def steps(self, spot: Spot | Detour) -> Iterator[Step]:
         """Yield what may come next: what followed in the context, and what the model prefers to it."""
-        spot = _found(spot)
+        spot = _resolved(spot)
         store, cursor = spot.store, spot.cursor
         for rank, (token, belief) in enumerate(store.texts.successors(cursor), spot.first_rank):
             onward = store.texts.step(cursor, token)
-            at = _stood_at(store, onward)
+            at = _last_index(store, onward)
             kind = rank, store.calibration.held(at)
-            yield token, self._odds.chance(kind, spot.trust * belief), Spot(store, onward)
+            yield token, self._kind_rates.chance(kind, spot.trust * belief), Spot(store, onward)
             for rival in store.calibration.rivals(at, token):
                 chance = store.calibration.chance(rank - spot.first_rank, rival)
                 yield rival.token, chance, Detour(store, cursor, rival.token, at)
@@ -173,7 +173,7 @@ class SuffixDrafter(Drafter):
             self._judge(spot, token)
         self._resumed_at = []
         for rank, (successor, _) in enumerate(texts.successors(end)):
-            at = _stood_at(store, texts.step(end, successor))
+            at = _last_index(store, texts.step(end, successor))
             for rival in store.calibration.rivals(at, successor):
                 store.calibration.learn_rival(rank, rival, rival.token == token)
                 if rival.token == token:
@@ -182,27 +182,27 @@ class SuffixDrafter(Drafter):
     def _judge(self, spot: Spot, token: int) -> None:
         store, cursor = spot.store, spot.cursor
         for rank, (successor, belief) in enumerate(store.texts.successors(cursor), spot.first_rank):
-            kind = rank, store.calibration.held(_stood_at(store, store.texts.step(cursor, successor)))
-            self._odds.learn(kind, spot.trust * belief, successor == token)
+            kind = rank, store.calibration.held(_last_index(store, store.texts.step(cursor, successor)))
+            self._kind_rates.learn(kind, spot.trust * belief, successor == token)
 
     def _copied(self, store: _Store, cursor: Cursor, match: Match, limit: int) -> Continuation:
         """Return the calibrated context after a match, up to the end of its text."""
         at, tokens, beliefs = match.at, list[int](), list[float]()
         while len(tokens) < limit and (ahead := store.texts.following(at, WINDOW)):
-            turn = store.calibration.turn(at, ahead)
-            token = ahead[0] if turn is None else turn.token
-            beliefs.append(store.texts.belief(cursor, token) if turn is None else turn.chance)
-            at = at + 1 if turn is None else turn.at
+            substitute = store.calibration.substitute(at, ahead)
+            token = ahead[0] if substitute is None else substitute.token
+            beliefs.append(store.texts.belief(cursor, token) if substitute is None else substitute.chance)
+            at = at + 1 if substitute is None else substitute.at
             cursor = store.texts.walk(cursor, (token,))
             tokens.append(token)
         return Continuation(self.source, tuple(tokens), tuple(beliefs))
 
 
-def _found(spot: Spot | Detour) -> Spot:
+def _resolved(spot: Spot | Detour) -> Spot:
     return spot.resumed() if isinstance(spot, Detour) else spot
 
 
-def _stood_at(store: _Store, cursor: Cursor) -> int:
+def _last_index(store: _Store, cursor: Cursor) -> int:
     """Return the index of the latest occurrence of a cursor's last token;
     0 if its last two never occurred.
     """

@@ -2,7 +2,7 @@
 """A tree of retrieved drafts with a bounded number of tokens,
 for a target that verifies it in one forward pass.
 
-As in sd.npu, sections 4.3 and 4.4: each place branches into what the context and the prefill make likely,
+As in sd.npu, sections 4.3 and 4.4: each position branches into what the context and the prefill make likely,
 and rejected segments are further branches. The likeliest nodes are taken first.
 """
 

@@ -10,16 +10,16 @@ from outrider.decoding.aggregation.rule import PeerDraft
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
 _RIVALS_PER_POSITION = 4
-_Heard = tuple[int, SparseRow | None]
+_Received = tuple[int, SparseRow | None]
 
 
-class HeardDrafts:
+class ReceivedDrafts:
     """The newest few drafts at each position. `has_rows`: each comes with its distribution."""
 
     def __init__(self, vocab_size: int, has_rows: bool) -> None:
         self._vocab_size = vocab_size
         self._has_rows = has_rows
-        self._drafts: dict[int, dict[int, _Heard]] = {}
+        self._drafts: dict[int, dict[int, _Received]] = {}
 
     def add(self, frame: Drafted, length: int) -> None:
         """Keep those drafts of a frame whose positions are `length` or later.
@@ -37,7 +37,7 @@ class HeardDrafts:
                 self._keep(position, digest, (token, row))
             digest = extend_digest(digest, (token,))
 
-    def _keep(self, position: int, digest: int, draft: _Heard) -> None:
+    def _keep(self, position: int, digest: int, draft: _Received) -> None:
         rivals = self._drafts.setdefault(position, {})
         rivals.pop(digest, None)
         rivals[digest] = draft
@@ -53,8 +53,8 @@ class HeardDrafts:
         return _as_draft(self._drafts.pop(position, {}).get(digest))
 
 
-def _as_draft(heard: _Heard | None) -> PeerDraft | None:
-    if heard is None:
+def _as_draft(received: _Received | None) -> PeerDraft | None:
+    if received is None:
         return None
-    token, row = heard
+    token, row = received
     return PeerDraft(token, None if row is None else row.dense())

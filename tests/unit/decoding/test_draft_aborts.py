@@ -1,4 +1,4 @@
-"""News that arrives during a draft is received at once, and a draft that has become useless is aborted."""
+"""Frames that arrive during a draft are received at once, and a draft that has become useless is aborted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 DRAFT_S, LAYERS, TARGET_S, ONE_WAY_S = 0.1, 10, 0.13, 0.03
 
 
-def test_a_draft_that_no_verdict_can_want_is_left():
+def test_a_draft_that_a_verdict_made_useless_is_aborted():
     machine = edge(strategy="picospec", acceptance="greedy")
     draft(machine, 3)
     job = machine.next_job()
@@ -36,7 +36,7 @@ def test_a_draft_that_no_verdict_can_want_is_left():
     assert not machine.should_abort(machine.next_job())
 
 
-def test_a_draft_that_the_verdict_leads_to_is_kept():
+def test_a_draft_on_the_verdicts_branch_is_not_aborted():
     machine = edge(strategy="outrider")
     prefill(machine)
     grow(machine, (3, 8))
@@ -47,7 +47,7 @@ def test_a_draft_that_the_verdict_leads_to_is_kept():
 
 
 @pytest.mark.parametrize("strategy", ["fsd", "outrider"])
-def test_what_a_verdict_may_want_is_finished_though_a_hint_is_surer(strategy: str):
+def test_a_draft_that_may_still_be_used_is_finished_despite_a_likelier_hint(strategy: str):
     machine = edge(strategy=strategy, num_draft_tokens=2, workers=1)
     draft(machine, 3)
     job = machine.next_job()
@@ -82,7 +82,7 @@ class LayeredDraft(ToyModel):
         super().__init__(settings)  # type: ignore[arg-type]
         self._clock = clock
         self.running = False
-        self.finished = self.left = self.layers = self.drafted = 0
+        self.finished = self.aborted = self.layers = self.drafted = 0
 
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
@@ -98,7 +98,7 @@ class LayeredDraft(ToyModel):
             self.drafted += len(chunks)
             return super().forward_together(chunks, read)
         except BaseException:
-            self.left += 1
+            self.aborted += 1
             raise
         finally:
             self.running = False
@@ -168,20 +168,20 @@ class Robot:
 
 
 @pytest.mark.parametrize("strategy", ["picospec", "outrider"])
-def test_texts_with_drafts_left_in_their_midst_are_the_targets(strategy: str):
+def test_texts_with_aborted_drafts_are_the_targets_own(strategy: str):
     robot = Robot(strategy)
     assert robot.write().token_ids == own_text(robot.target, request(max_new_tokens=30))
-    assert robot.draft.left > 0 and robot.draft.finished > 0
+    assert robot.draft.aborted > 0 and robot.draft.finished > 0
 
 
-def test_tokens_are_told_in_the_midst_of_a_draft():
+def test_tokens_are_reported_during_a_draft():
     robot = Robot("outrider")
     amid: list[bool] = []
     robot.write(lambda _: amid.append(robot.draft.running))
     assert any(amid)
 
 
-def test_a_cancelled_text_ends_in_the_midst_of_a_draft():
+def test_cancelling_aborts_a_running_draft():
     robot = Robot("outrider")
     asked_s: list[float] = []
 
@@ -193,23 +193,23 @@ def test_a_cancelled_text_ends_in_the_midst_of_a_draft():
     with pytest.raises(Cancelled):
         robot.write(cancelled=cancelled)
     assert robot.clock.now_s == asked_s[-1], "nothing more was computed"
-    assert robot.draft.left == 1
+    assert robot.draft.aborted == 1
     assert robot.write().token_ids == own_text(robot.target, request(max_new_tokens=30))
 
 
-def test_a_deadline_ends_a_text_in_the_midst_of_a_draft():
+def test_a_deadline_aborts_a_running_draft():
     robot = Robot("outrider")
     with pytest.raises(LinkError, match=r"within 0\.55 s"):
         robot.write(deadline_s=0.55)
     assert robot.clock.now_s == pytest.approx(0.55, abs=DRAFT_S / LAYERS)
-    assert robot.draft.left > 0
+    assert robot.draft.aborted > 0
 
 
 @pytest.mark.parametrize("strategy", ["picospec", "outrider"])
-def test_drafts_that_were_left_take_time_and_give_no_tokens(strategy: str):
+def test_aborted_drafts_take_time_and_give_no_tokens(strategy: str):
     robot = Robot(strategy)
     decoded = robot.write()
-    assert robot.draft.left > 0
+    assert robot.draft.aborted > 0
     spent_s = DRAFT_S / LAYERS * robot.draft.layers
     assert decoded.speculation.draft_busy_s == pytest.approx(spent_s)
     assert decoded.speculation.drafted_tokens == 1 + robot.draft.drafted, "the prompt gives the first"
@@ -217,11 +217,11 @@ def test_drafts_that_were_left_take_time_and_give_no_tokens(strategy: str):
 
 def test_a_round_has_no_more_drafting_than_time():
     """The first draft of a round may have begun before the round."""
-    for one in Robot("outrider").write().rounds:
-        assert one.draft_s <= one.finished_s - one.started_s + 1e-9
+    for stats in Robot("outrider").write().rounds:
+        assert stats.draft_s <= stats.finished_s - stats.started_s + 1e-9
 
 
-def test_an_owner_who_raises_in_the_midst_of_a_draft_is_heard_and_can_go_on():
+def test_an_observers_error_during_a_draft_propagates_and_the_next_text_works():
     robot = Robot("outrider")
 
     def fail(_: Verified) -> None:
@@ -234,7 +234,7 @@ def test_an_owner_who_raises_in_the_midst_of_a_draft_is_heard_and_can_go_on():
 
 
 @pytest.mark.parametrize("segments", [0, 20])
-def test_on_the_virtual_clock_the_next_draft_begins_with_the_news(segments):
+def test_on_the_virtual_clock_the_next_draft_starts_when_the_frame_arrives(segments):
     """A draft that a verdict makes useless ends at once, except for what is in the device's queue."""
     target, plain = toy_pair(5, 0.0, eos_bias=-9.0)
     compute = ComputeProfile(draft_token_s=1.0, verify_s=0.55, step_s=0.55, draft_queue=DeviceQueue(segments))

@@ -20,7 +20,7 @@ def test_no_window_is_slower_than_ar() -> None:
 
 
 @pytest.mark.lengthy
-def test_where_nothing_pays_trials_cost_little() -> None:
+def test_if_nothing_pays_trials_cost_little() -> None:
     changes = [USUAL, *USELESS, USUAL]
     *texts, back = write_session(changes, "outrider")
     for text, now in zip(texts, changes, strict=False):

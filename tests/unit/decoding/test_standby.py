@@ -1,4 +1,4 @@
-"""The cloud's service alone: a text that stands by is ready, and costs only the time for its prompt."""
+"""The cloud's service alone: a text on standby is ready, and costs only the time for its prompt."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from outrider.core.frames import Opened, Resume, StandBy, Verdict
 STAND_BY = StandBy(5, 1)
 
 
-def test_it_reads_the_prompt_and_writes_nothing() -> None:
+def test_a_text_on_standby_runs_only_its_prompt() -> None:
     cloud = service()
     cloud.receive(ALICE, opening(when_idle="step"))
     cloud.receive(ALICE, STAND_BY)
     [reply] = step(cloud)
     assert isinstance(reply.frame, Opened)
-    assert next_job(cloud) is None and cloud.next_look_s() is None
+    assert next_job(cloud) is None and cloud.max_wait_s() is None
 
 
-def test_a_draft_a_resume_and_an_open_each_end_it() -> None:
+def test_a_draft_a_resume_or_an_open_ends_standby() -> None:
     text = own()
     asks = (draft(0, text[:3]), Resume(5, 1, 0, opening().digest), opening(when_idle="step"))
     for asked in asks:
@@ -40,11 +40,11 @@ def test_a_draft_a_resume_and_an_open_each_end_it() -> None:
         cloud.receive(ALICE, STAND_BY)
         assert next_job(cloud) is None
         cloud.receive(ALICE, asked)
-        [said] = [reply.frame for reply in step(cloud) if isinstance(reply.frame, Verdict)]
-        assert said.tokens == text[: len(said.tokens)]
+        [verdict] = [reply.frame for reply in step(cloud) if isinstance(reply.frame, Verdict)]
+        assert verdict.tokens == text[: len(verdict.tokens)]
 
 
-def test_what_another_has_written_is_a_draft_here() -> None:
+def test_text_of_another_verifier_arrives_as_a_draft() -> None:
     cloud, text = service(), own()
     opened(cloud, **USEFUL)
     cloud.receive(ALICE, STAND_BY)
@@ -52,15 +52,15 @@ def test_what_another_has_written_is_a_draft_here() -> None:
     assert verdicts([reply.frame for reply in step(cloud)]) == [text[:10]]
 
 
-def test_a_running_verification_is_left_for_it() -> None:
-    one, text = running()
-    one.cloud.receive(ALICE, draft(0, text[:4]))
-    one.arriving = [(ALICE, STAND_BY)]
-    assert verdicts(one.step()) == []
-    assert one.cloud.stats.aborted == 1 and next_job(one.cloud) is None
+def test_standby_aborts_a_running_verification() -> None:
+    served, text = running()
+    served.cloud.receive(ALICE, draft(0, text[:4]))
+    served.arriving = [(ALICE, STAND_BY)]
+    assert verdicts(served.step()) == []
+    assert served.cloud.stats.aborted == 1 and next_job(served.cloud) is None
 
 
-def test_a_text_that_stands_by_leaves_the_model_to_others() -> None:
+def test_a_text_on_standby_does_not_share_the_model() -> None:
     cloud = service()
     for peer in (ALICE, BOB):
         opened(cloud, peer, when_idle="step")

@@ -20,14 +20,14 @@ def certain(tokens: tuple[int, ...]) -> list[Array]:
 
 
 @pytest.mark.parametrize("acceptance", ["rejection", "split", "sparse"])
-def test_drafts_that_are_tested_may_grow_without_harm(acceptance):
+def test_drafts_under_verification_may_grow(acceptance):
     """Our edge never has such drafts verified in this way, but a frame may ask for it."""
-    one, text = running(acceptance=acceptance)
+    served, text = running(acceptance=acceptance)
     first, grown = (
         Proposal(5, 1, 0, ROOT, None, tokens, SCHEMES[acceptance].pack_evidence(tokens, certain(tokens)))
         for tokens in (text[:2], text[:6])
     )
-    one.cloud.receive(ALICE, first)
-    one.arriving = [(ALICE, grown)]
-    assert len(one.step()) >= 1 and one.arriving == []
-    assert one.cloud.stats.aborted == one.cloud.stats.failed_jobs == 0
+    served.cloud.receive(ALICE, first)
+    served.arriving = [(ALICE, grown)]
+    assert len(served.step()) >= 1 and served.arriving == []
+    assert served.cloud.stats.aborted == served.cloud.stats.failed_jobs == 0
