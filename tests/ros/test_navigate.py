@@ -385,7 +385,7 @@ def test_a_slow_simulated_clock_does_not_hold_up_the_sign_of_life(
     texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
     navigator = run_node(lambda: ScriptedNavigator({"use_memory": False, "use_sim_time": True}), threads=4)
     wait_until(lambda: navigator.node._robot.texts.get_subscription_count(), "the client's subscription")
-    navigator.node._robot.tell(StepUpdate("s", 1, StepState.DECODING))
+    navigator.node._robot.publish_step(StepUpdate("s", 1, StepState.DECODING))
     wait_until(lambda: len(texts) > 3, "the text again and again, while the clock stands still", 5.0)
 
 
