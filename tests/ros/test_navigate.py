@@ -37,7 +37,7 @@ from outrider.nodes.simulation.simulation_node import SimulationNode
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.robot_side import StepState, StepUpdate
-from outrider.runtime.mission.sender_signs import LOOK_PERIOD_S
+from outrider.runtime.mission.sender_heartbeats import POLL_PERIOD_S
 from outrider.runtime.plans.errand import STANDS
 from outrider.runtime.wiring.robot_pair import Edge, EdgeSettings
 from outrider.simulation.simulator import Simulator
@@ -514,7 +514,7 @@ def test_a_goal_without_any_client_left_stops_the_robot(robot: Robot, client: Cl
     assert robot.goals.send("find the red chair").accepted
     wait_until(lambda: abs(robot.pose().yaw - before.yaw) > 0.05, "motion")
     client.do(robot.goals._goals.destroy)
-    time.sleep(LOOKS * LOOK_PERIOD_S + 1.0)
+    time.sleep(LOOKS * POLL_PERIOD_S + 1.0)
     yaw = robot.pose().yaw
     wait_until(lambda: abs(robot.pose().yaw - yaw) > 0.05, "motion, that another client can cancel")
     client.do(another._goals.destroy)

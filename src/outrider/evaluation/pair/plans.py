@@ -119,8 +119,8 @@ class _Run:
 
     def reached(self, things: Sequence[HomeObject]) -> tuple[bool, ...]:
         """Whether the robot stood in front of each thing at the end of its step."""
-        stood = [*self.recorder.stood, *[None] * len(things)]
-        pairs = zip(things, stood, strict=False)
+        poses = [*self.recorder.step_poses, *[None] * len(things)]
+        pairs = zip(things, poses, strict=False)
         return tuple(pose is not None and stands_at(self.home, pose, thing) for thing, pose in pairs)
 
 

@@ -27,6 +27,6 @@ class ThinnedHandler(logging.StreamHandler):
         if count & (count - 1):
             return False
         if count > 1:
-            told = {"msg": f"{record.getMessage()} ({count} times so far)", "args": (), "exc_info": None}
-            record = logging.makeLogRecord({**record.__dict__, **told, "exc_text": None})
+            changes = {"msg": f"{record.getMessage()} ({count} times so far)", "args": (), "exc_info": None}
+            record = logging.makeLogRecord({**record.__dict__, **changes, "exc_text": None})
         return bool(super().handle(record))

@@ -158,8 +158,8 @@ def _recorded_clip(one: Recording, words: Sequence[str]) -> _Clip | None:
         return _Clip(one.samples)
     if said[-1] not in words:
         return None
-    heard = audible(one.samples)
-    start, end = int(heard[0]), int(heard[-1])
+    audio = audible(one.samples)
+    start, end = int(audio[0]), int(audio[-1])
     if len(said) > 1:
         start = max(start, end - round(_WORD_S * SAMPLE_RATE_HZ))
     return _Clip(one.samples, words.index(said[-1]), start, end)
@@ -186,8 +186,8 @@ def _clip(voice: Voice, rng: random.Random, synthesizer: Synthesizer, known: Voc
     begins_s = starts_s[position]
     ends_s = min((one for one in starts_s.values() if one > begins_s), default=len(samples) / SAMPLE_RATE_HZ)
     start, end = round(begins_s * SAMPLE_RATE_HZ), round(ends_s * SAMPLE_RATE_HZ)
-    heard = audible(samples)
-    return _Clip(samples, word, start, int(heard[heard < end].max(initial=start)))
+    audio = audible(samples)
+    return _Clip(samples, word, start, int(audio[audio < end].max(initial=start)))
 
 
 def _examples(
@@ -205,12 +205,12 @@ def _examples(
         before += [_as_loud(rng.choice(others), said), _silence(_GAP_S, rng)]
     after = [_as_loud(rng.choice(others), said)] if others and len(said) < len(clip.samples) else []
     quiet = np.zeros(round(_AFTER_S * SAMPLE_RATE_HZ))
-    heard, snr_db = in_conditions(
+    audio, snr_db = in_conditions(
         np.concatenate([*before, said, _silence(_GAP_S, rng), *after, quiet]), others, noise
     )
-    heard, lead = np.concatenate([_SILENCE, heard]), WINDOW + sum(map(len, before))
-    ends = [(end, word) for end, word in _window_ends(clip, lead, rng) if end <= len(heard)]
-    windows = [(encoder.encode(heard[end - WINDOW : end])[0], word) for end, word in ends]
+    audio, lead = np.concatenate([_SILENCE, audio]), WINDOW + sum(map(len, before))
+    ends = [(end, word) for end, word in _window_ends(clip, lead, rng) if end <= len(audio)]
+    windows = [(encoder.encode(audio[end - WINDOW : end])[0], word) for end, word in ends]
     return [(states.astype(np.float16), np.int64(word), np.float32(snr_db)) for states, word in windows]
 
 

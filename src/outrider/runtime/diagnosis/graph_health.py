@@ -65,8 +65,10 @@ def judge_graph(view: GraphView) -> list[Check]:
         for judge in _JUDGES.get(node.spec, ()):
             checks += judge(view, node)
     checks += _mismatches(view) + _silent(view)
-    told = {check.detail for check in checks}
-    checks += [check for node in view.nodes for check in _own_words(node) if check.detail not in told]
+    known_details = {check.detail for check in checks}
+    checks += [
+        check for node in view.nodes for check in _own_words(node) if check.detail not in known_details
+    ]
     return list(dict.fromkeys(checks))
 
 

@@ -102,8 +102,10 @@ def unless_blind(update: StepUpdate, silent_s: float, limit_s: float) -> StepUpd
     """
     if not (update.action_complete or update.under_way) or silent_s <= limit_s:
         return update
-    told = f"no new picture for {silent_s:.2f} s, where camera_silence_s allows {limit_s:g}: check the camera"
-    return withdrawal(update, told)
+    reason = (
+        f"no new picture for {silent_s:.2f} s, where camera_silence_s allows {limit_s:g}: check the camera"
+    )
+    return withdrawal(update, reason)
 
 
 def late_pictures(num_blinded: int, limit_s: float) -> str:

@@ -52,8 +52,8 @@ def check_sentence(sentence: str, vocabulary: Vocabulary | None, remembers: bool
     except InstructionError as error:
         if error.meant or remembers or not _is_plan_with_memory(sentence, vocabulary):
             raise
-        told = "a robot with a memory (`outrider demo --store`) also finds what it was told of"
-        raise InstructionError(f"{error}; {told}") from error
+        advice = "a robot with a memory (`outrider demo --store`) also finds what it was told of"
+        raise InstructionError(f"{error}; {advice}") from error
 
 
 def _is_plan_with_memory(sentence: str, vocabulary: Vocabulary | None) -> bool:
@@ -64,7 +64,7 @@ def _is_plan_with_memory(sentence: str, vocabulary: Vocabulary | None) -> bool:
     return True
 
 
-def check_told(sentence: str, models: Path | None, remembers: bool = False) -> Plan:
+def check_for_pair(sentence: str, models: Path | None, remembers: bool = False) -> Plan:
     """Returns `check_sentence` for the model pair in a folder, or the shipped one. Raises ModelError."""
     folder = models_folder(models.resolve() if models else None)
     return check_sentence(sentence, vocabulary_of(str(folder / "draft")), remembers)

@@ -30,7 +30,7 @@ class RunLog:
     wanted: Find | None = None
     deeds: deque[Deed] = field(default_factory=lambda: deque(maxlen=MOST_DEEDS))
 
-    def stood(self, pose: Pose2D | None) -> None:
+    def set_start(self, pose: Pose2D | None) -> None:
         """Record `pose` as the start, if there is none yet."""
         self.start = self.start or pose
 

@@ -62,8 +62,8 @@ class Understanding:
             plan = self._corrected(plan, places, pose)
             self._check_means(plan)
         except InstructionError as error:
-            told = places.hint
-            message = f"{told}; {error}" if told else str(error)
+            hint = places.hint
+            message = f"{hint}; {error}" if hint else str(error)
             raise Refusal(message, error.meant) from None
         return plan
 
