@@ -72,7 +72,7 @@ def served() -> Iterator[tuple[str, RayPlacement]]:
 
 
 def pids(placement: RayPlacement) -> set[int]:
-    return {placement.place_of(f"robot {number}").pid for number in range(20)}
+    return {placement.address_of(f"robot {number}").pid for number in range(20)}
 
 
 def endpoints(placement: RayPlacement) -> set[str]:

@@ -173,7 +173,7 @@ def test_what_is_to_be_forgotten_keeps_its_name(said: str, name: str, others: se
 
 def test_what_is_asked_for_keeps_its_name() -> None:
     (step,) = plan_of("wo sind meine Schlüssel?", None).steps
-    assert isinstance(step, Where) and (step.what, step.as_said) == ("keys", "Schlüssel")
+    assert isinstance(step, Where) and (step.what, step.original_words) == ("keys", "Schlüssel")
 
 
 def test_a_place_of_memory_is_known_by_the_name_that_it_was_told_by() -> None:

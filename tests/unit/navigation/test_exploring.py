@@ -183,7 +183,7 @@ def test_without_odometry_the_models_say_all() -> None:
 
 
 def test_before_the_first_scan_no_floor_is_known() -> None:
-    assert FloorMap().place_out_of_sight(Pose2D(0.0, 0.0, 0.0), []) is None
+    assert FloorMap().point_out_of_sight(Pose2D(0.0, 0.0, 0.0), []) is None
 
 
 def test_it_closes_nothing() -> None:

@@ -207,17 +207,17 @@ def planar(matrix: Matrix, frame_id: str) -> tuple[Pose2D, bool]:
 
     Raises TransformError if it is tilted or far from the robot.
     """
-    upright, place = float(matrix[2, 2]), matrix[:3, 3]
+    upright, position = float(matrix[2, 2]), matrix[:3, 3]
     tilt_rad = math.acos(min(1.0, abs(upright)))
     if tilt_rad > MAX_TILT_RAD:
         raise TransformError(
             f"the lidar's frame {frame_id!r} is tilted by {math.degrees(tilt_rad):.0f} deg in tf: "
             f"its scan must lie within {math.degrees(MAX_TILT_RAD):.0f} deg of the floor's plane"
         )
-    if float(np.linalg.norm(place)) > MAX_MOUNT_M:
+    if float(np.linalg.norm(position)) > MAX_MOUNT_M:
         raise TransformError(
-            f"the lidar's frame {frame_id!r} is {np.linalg.norm(place):.1f} m from the base in tf: "
+            f"the lidar's frame {frame_id!r} is {np.linalg.norm(position):.1f} m from the base in tf: "
             "it must stand on the robot; transforms are in metres"
         )
     yaw = math.atan2(float(matrix[1, 0]), float(matrix[0, 0]))
-    return Pose2D(float(place[0]), float(place[1]), yaw), upright < 0.0
+    return Pose2D(float(position[0]), float(position[1]), yaw), upright < 0.0

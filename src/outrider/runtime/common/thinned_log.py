@@ -21,9 +21,9 @@ class ThinnedHandler(logging.StreamHandler):
 
     def handle(self, record: logging.LogRecord) -> bool:
         """Write the record if it is due. Returns whether it was written."""
-        place = record.pathname, record.lineno
-        self._counts[place] += 1
-        count = self._counts[place]
+        location = record.pathname, record.lineno
+        self._counts[location] += 1
+        count = self._counts[location]
         if count & (count - 1):
             return False
         if count > 1:

@@ -304,9 +304,9 @@ class GoalRun:
         patience_s = self.settings.motion_patience_s
         for _ in polls(self.robot, patience_s, POLL_S):
             self._check_cancelled()
-            enough = is_enough()
-            end = self.robot.motion_end(self.session_id, update.step, 0.0 if enough else POLL_S)
-            if end is not None or enough:
+            is_over = is_enough()
+            end = self.robot.motion_end(self.session_id, update.step, 0.0 if is_over else POLL_S)
+            if end is not None or is_over:
                 return end
         raise _End(
             GoalError.MOTION_FAILED,

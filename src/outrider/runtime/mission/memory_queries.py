@@ -39,22 +39,22 @@ class Recollection:
     home: str
     now_s: Callable[[], float]
 
-    def reply(self, asked: Where | Ask, pose: Pose2D | None) -> str:
+    def reply(self, question: Where | Ask, pose: Pose2D | None) -> str:
         """Returns the answer to a question. Raises MemoryStoreError."""
-        records = self._records(asked)
+        records = self._records(question)
         if records:
             return "; ".join(seen_answer(record, pose, self.home, self.now_s()) for record in records)
-        return nothing_known_answer() if isinstance(asked, Ask) else not_seen_answer(asked.what)
+        return nothing_known_answer() if isinstance(question, Ask) else not_seen_answer(question.what)
 
-    def knows(self, asked: Where | Ask) -> bool:
+    def knows(self, question: Where | Ask) -> bool:
         """Whether any record answers a question."""
-        return bool(self._records(asked))
+        return bool(self._records(question))
 
-    def documents(self, asked: Where | Ask, pose: Pose2D | None) -> list[tuple[str, float]]:
+    def documents(self, question: Where | Ask, pose: Pose2D | None) -> list[tuple[str, float]]:
         """Returns private sentences that may answer a question, best first, each with its relevance."""
-        found = self.memory.recall(asked.question, MOST_DOCUMENTS)
-        scores = {one.record.id: one.score for one in found}
-        records = {record.id: record for record in (*self._records(asked), *map(_matched, found))}
+        found = self.memory.recall(question.question, MOST_DOCUMENTS)
+        scores = {recalled.record.id: recalled.score for recalled in found}
+        records = {record.id: record for record in (*self._records(question), *map(_matched, found))}
         best = list(records.values())[:MOST_DOCUMENTS]
         return [
             (f"{seen_answer(r, pose, self.home, self.now_s())}.", scores.get(r.id, EXACT_SCORE)) for r in best
@@ -95,25 +95,25 @@ class Recollection:
         where = f", {place_words(place, pose, self.home)}" if place is not None else ""
         return f"i will remember ({record.visibility.value}): {record.text}{where}"
 
-    def _records(self, asked: Where | Ask) -> list[Record]:
+    def _records(self, question: Where | Ask) -> list[Record]:
         """Returns the records that answer a question.
 
         For a place: the newest sighting of the thing, else what a person said and the newest sighting of
         its kind. Of statements that hold the words of the question, the two newest, since things are moved.
         """
-        if isinstance(asked, Where):
-            what = asked.what
+        if isinstance(question, Where):
+            what = question.what
             name = seen_as(what)
             seen = self.memory.seen(name, limit=1)
             named, alike = self._statements_about(what)
             if not (named or alike):
-                named, alike = self._statements_about(asked.as_said or what)
+                named, alike = self._statements_about(question.original_words or what)
             statements = named[:MOST_IN_ANSWER] or alike[:1]
             return seen or [*statements, *self.memory.seen_of_kind(name, limit=1)]
-        holding = self.memory.holding(asked.question)
-        found = self.memory.recall(asked.question, MOST_DOCUMENTS + len(holding))
-        answers = [_matched(one) for one in found if one.similarity >= ANSWERS]
-        statements = [one for one in answers if one.id in holding and one.kind is RecordKind.TOLD]
+        holding = self.memory.holding(question.question)
+        found = self.memory.recall(question.question, MOST_DOCUMENTS + len(holding))
+        answers = [_matched(match) for match in found if match.similarity >= ANSWERS]
+        statements = [match for match in answers if match.id in holding and match.kind is RecordKind.TOLD]
         return _newest_first(statements)[:MOST_IN_ANSWER] or answers[:1]
 
     def _statements_about(self, what: str) -> tuple[list[Record], list[Record]]:
@@ -122,8 +122,10 @@ class Recollection:
             return [], []  # without loading the embedder
         holding = self.memory.holding(what)
         found = self.memory.recall(what, MOST_STATEMENTS + len(holding), STATEMENTS)
-        named = [one.record for one in found if one.record.id in holding]
-        alike = [one.record for one in found if one.record.id not in holding and one.similarity >= ALIKE]
+        named = [match.record for match in found if match.record.id in holding]
+        alike = [
+            match.record for match in found if match.record.id not in holding and match.similarity >= ALIKE
+        ]
         return _newest_first(named), alike
 
     def _place_of(self, record: Record, what: str) -> Destination | None:

@@ -249,7 +249,7 @@ class SimulatedRobot:
     def _show_memories(self, recollection: Recollection) -> None:
         if self._console is not None:
             found = recollection.memory.recall("things seen here", MEMORIES, SHAREABLE)
-            places = ((one.record.text, one.record.place) for one in found)
+            places = ((recalled.record.text, recalled.record.place) for recalled in found)
             things = tuple(m.Thing(text, place.x, place.y) for text, place in places if place is not None)
             self._console.show(m.Memories(things))
 

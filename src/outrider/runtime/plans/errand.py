@@ -114,7 +114,7 @@ class Errand:
         except OutriderError as error:
             cause = next(cause for kind, cause in _CAUSES if isinstance(error, kind))
             result = GoalResult(False, cause, str(error), 0, private=not step.moves)
-        if not step.tells:
+        if not step.answers:
             self.log.note(public_words(step), "done" if result.success else result.message, time.time())
         return result
 

@@ -132,8 +132,8 @@ class Moves:
         if not back.success:
             ended = back if back.error in ENDS_A_FIND else first
             return replace(ended, steps=first.steps + back.steps)
-        again = self._search_from_here(step, cancelled)
-        return replace(again, steps=first.steps + back.steps + again.steps)
+        second = self._search_from_here(step, cancelled)
+        return replace(second, steps=first.steps + back.steps + second.steps)
 
     def _search_from_here(self, step: Find, cancelled: Cancelling) -> GoalResult:
         """Search by the models, with what the robot has seen so far."""
@@ -223,10 +223,10 @@ class Moves:
         at_start = memory.num_forgotten()
 
         def forgotten() -> bool:
-            gone = memory.num_forgotten() != at_start
-            if gone and self._led is not None:
+            is_changed = memory.num_forgotten() != at_start
+            if is_changed and self._led is not None:
                 self._led.forget()
-            return gone
+            return is_changed
 
         return forgotten
 

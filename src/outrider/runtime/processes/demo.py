@@ -84,8 +84,8 @@ def run_demo(
         "console_port": _console_port(arguments.get("console_port"), namespace),
     }
     namespace = checked_namespace(namespace)
-    given = {name: value for name, value in arguments.items() if value is not None}
-    parameters = _parameters_of(SIM_GRAPH, given, namespace)
+    set_arguments = {name: value for name, value in arguments.items() if value is not None}
+    parameters = _parameters_of(SIM_GRAPH, set_arguments, namespace)
     _check_values(parameters, record)
     checked_animation(animation)
     _prepare(out, parameters, has_own_store=not memory_store)
@@ -158,12 +158,12 @@ def _seconds_to(report: Path, began_s: float) -> dict[str, float]:
     return {"to_verdict_s": round(report.stat().st_mtime - began_s, 2)} if report.is_file() else {}
 
 
-def _console_port(asked: int | None, namespace: str) -> int | None:
+def _console_port(port: int | None, namespace: str) -> int | None:
     """Returns the port of a demo's console; None for the usual one.
 
     A robot in a namespace takes a free one, to leave the usual one to others.
     """
-    return free_port() if asked == 0 or (asked is None and namespace) else asked
+    return free_port() if port == 0 or (port is None and namespace) else port
 
 
 def remove_store(path: Path) -> None:

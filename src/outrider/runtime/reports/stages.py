@@ -58,7 +58,7 @@ class Stages:
         passed_s = dict(self._passed_s)
         if motion_s is not None and GOAL in passed_s:
             passed_s[MOTION] = passed_s[GOAL] + motion_s
-        return {stage: round(at_s, 2) for stage, at_s in sorted(passed_s.items(), key=lambda one: one[1])}
+        return {stage: round(at_s, 2) for stage, at_s in sorted(passed_s.items(), key=lambda entry: entry[1])}
 
 
 def first_motion_s(poses: Sequence[PoseRecord]) -> float | None:

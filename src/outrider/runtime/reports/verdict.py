@@ -67,10 +67,10 @@ def judge(
     are the simulation's truth; None for unknown surroundings.
     """
     ends = zip(targets, (*step_poses, pose), strict=False)
-    goals = [(asked, end) for target, end in ends if (asked := wanted(target)) is not None]
+    goals = [(goal, end) for target, end in ends if (goal := wanted(target)) is not None]
     if home is None or not goals or any(end is None for _, end in goals):
         return Judgement(Verdict.DONE if result.success else Verdict.FAILED, result.message)
-    found = [_distance_to(home, asked, end) for asked, end in goals if end is not None]
+    found = [_distance_to(home, goal, end) for goal, end in goals if end is not None]
     missing = next((target.phrase for target in found if target.distance_m is None), None)
     if missing is not None:
         message = f"{result.message}; this home holds no {missing}"
@@ -92,8 +92,8 @@ class _TargetDistance:
     is_there: bool
 
 
-def _distance_to(home: Home, asked: Wanted, pose: Pose2D) -> _TargetDistance:
-    distances = [thing.distance_m(pose.x, pose.y) for thing in meant(home, asked)]
-    if asked.thing.kind == DOOR_KIND:
+def _distance_to(home: Home, goal: Wanted, pose: Pose2D) -> _TargetDistance:
+    distances = [thing.distance_m(pose.x, pose.y) for thing in meant(home, goal)]
+    if goal.thing.kind == DOOR_KIND:
         distances = [pose.distance_to(door.x, door.y) for door in home.doors]
-    return _TargetDistance(asked.phrase, min(distances, default=None), has_reached(home, asked, pose))
+    return _TargetDistance(goal.phrase, min(distances, default=None), has_reached(home, goal, pose))

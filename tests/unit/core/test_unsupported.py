@@ -7,8 +7,8 @@ import pytest
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.sentences.planner import plan_of
-from outrider.core.language.words.heeding import ANYWHERE
 from outrider.core.language.words.phrasebook import LANGUAGES, phrasebook
+from outrider.core.language.words.unsupported_words import ANYWHERE
 
 WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "ball", "cup", "door")})
 MOVING = {
@@ -31,7 +31,7 @@ FREE = "cross the big room"
 
 def entries(language: str, kinds: tuple[str, ...] = ANYWHERE) -> list[str]:
     held = phrasebook(language)._data
-    told = [entry for kind in kinds for entry in held["unheeded"].get(kind, ())]
+    told = [entry for kind in kinds for entry in held["unsupported"].get(kind, ())]
     return [*told, *(held["negations"] if "negation" in kinds else ())]
 
 
