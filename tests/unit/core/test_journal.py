@@ -72,7 +72,7 @@ def test_another_key_proves_nothing(journal: Path, tmp_path: Path) -> None:
     assert prove(journal, key_of(other)).first.line == 1
 
 
-def test_a_closing_line_tells_that_the_writer_has_ended(journal: Path) -> None:
+def test_a_closing_line_shows_that_the_writer_has_ended(journal: Path) -> None:
     assert not prove(journal).is_closed
     Journal(journal).write("console", "closed")
     assert prove(journal).is_closed
@@ -227,7 +227,7 @@ def test_an_older_head_lets_no_line_be_cut_before_it(journal: Path) -> None:
     assert "names an entry 7" in prove(journal).first.reason
 
 
-def test_an_entry_says_when_in_utc(journal: Path) -> None:
+def test_an_entry_has_its_time_in_utc(journal: Path) -> None:
     entry = msgspec.json.decode(journal.read_bytes().splitlines()[0])
     assert entry["at"].endswith("+00:00") and entry["before"] == (
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of nothing

@@ -22,7 +22,7 @@ from outrider.core.language.sentences.planner import plan_of
         ("va à la tasse verte", "find the green cup"),
     ],
 )
-def test_what_is_meant_is_told_to_the_models_as_it_was_trained(said: str, trained: str) -> None:
+def test_the_models_get_a_sentence_in_its_trained_form(said: str, trained: str) -> None:
     (step,) = plan_of(said, WORDS).steps
     assert isinstance(step, Find) and step.instruction == trained and step.known
 
@@ -145,7 +145,7 @@ def test_a_misspelt_question_is_answered_and_says_how_it_was_read() -> None:
         *(("find the bed", "bed"), ("find my keys", "keys"), ("find the red mug", "mug")),
     ],
 )
-def test_an_unknown_thing_is_named_beside_all_that_are_known(said: str, word: str) -> None:
+def test_the_refusal_of_an_unknown_thing_lists_the_known_things(said: str, word: str) -> None:
     message = refusal(said)
     assert f'knows no kind "{word}"' in message and "bottle, chair, bin, cup, lamp, vase" in message
     assert "did you mean" not in message and "outrider words" in message
@@ -163,12 +163,12 @@ def test_an_order_whose_thing_is_unknown_is_taken_for_no_misspelt_question(sente
     assert word in str(error) and not error.meant
 
 
-def test_an_unknown_colour_is_named_beside_all_that_are_known() -> None:
+def test_the_refusal_of_an_unknown_colour_lists_the_known_colours() -> None:
     message = refusal("find the pink bottle")
     assert 'knows no colour "pink"' in message and "red, silver, green" in message and "kind" not in message
 
 
-def test_a_thing_without_its_colour_or_kind_is_asked_for_it() -> None:
+def test_the_refusal_of_a_thing_without_colour_or_kind_asks_for_it() -> None:
     assert 'names no colour: say it too, such as "find the silver chair"' in refusal("find the chair")
     assert 'names no kind: say it too, such as "find the red bottle"' in refusal("find the red")
 

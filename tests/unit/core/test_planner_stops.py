@@ -83,7 +83,7 @@ def test_to_move_and_not_to_is_refused(sentence: str) -> None:
         *("cuidado", "no", "¡emergencia!", "小心", "救命", "不"),
     ],
 )
-def test_a_cry_is_a_stop(said: str) -> None:
+def test_an_exclamation_is_a_stop(said: str) -> None:
     assert plan_of(said, WORDS).steps == (Stop(),)
 
 

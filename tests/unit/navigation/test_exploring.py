@@ -138,7 +138,7 @@ def test_a_robot_that_stands_is_not_led_away() -> None:
     assert len(robot.models_asked) == 30
 
 
-def test_between_two_things_a_step_ahead_shows_them_anew() -> None:
+def test_after_turns_back_and_forth_between_two_things_the_robot_steps_ahead() -> None:
     back_and_forth = [
         "turn left small\napproach: blue bench left.",
         "turn right small\napproach: blue bench right.",

@@ -287,7 +287,7 @@ def test_without_odometry_or_scan_nothing_moves() -> None:
     assert drive.end is not None and "scan" in drive.end.message
 
 
-def test_a_stop_is_told_for_as_long_as_the_base_goes_on() -> None:
+def test_a_stop_is_repeated_for_as_long_as_the_base_moves() -> None:
     rig = Rig()
     rig.go(20)
     rig.velocity, rig.holds = Velocity(vx=0.5), True

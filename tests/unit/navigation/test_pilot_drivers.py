@@ -94,7 +94,7 @@ def test_the_emergency_stop_is_above_the_joystick() -> None:
 
 
 @pytest.mark.parametrize("text", ["move forward small", "stop"])
-def test_a_frame_from_before_a_hand_drove_moves_nothing(text: str) -> None:
+def test_a_frame_from_before_manual_driving_moves_nothing(text: str) -> None:
     """The robot has moved since the picture was taken, though nobody drives it when the text is complete."""
     rig = Rig()
     rig.pilot.on_joystick(Velocity(0.3), rig.now)
@@ -139,7 +139,7 @@ def test_a_text_that_waits_for_the_base_does_not_outwait_an_emergency_stop() -> 
     assert end is not None and end.ending is Ending.EMERGENCY_STOP and not rig.pilot.is_moving
 
 
-def test_a_base_that_others_drive_is_not_fought_for_long() -> None:
+def test_stops_against_another_driver_of_the_base_end_soon() -> None:
     rig = Rig()
     rig.go(20)
     rig.velocity, rig.holds = Velocity(wz=0.5), True

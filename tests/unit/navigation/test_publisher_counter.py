@@ -11,7 +11,7 @@ from outrider.navigation.sensing.publisher_counter import PublisherCounter
 SILENCE_S = 0.3
 
 
-def test_one_publisher_is_one_also_where_messages_are_lost() -> None:
+def test_a_publisher_counts_once_despite_lost_messages() -> None:
     sources, chance = PublisherCounter(SILENCE_S), random.Random(3)
     numbers = [number for number in range(1, 500) if chance.random() < 0.3]
     assert {sources.take(number, 0.02 * number) for number in numbers} == {1}
@@ -27,7 +27,7 @@ def test_two_publishers_are_two_whatever_they_have_sent_before(ahead: int) -> No
     assert set(counts[3:]) == {2}
 
 
-def test_publishers_of_unlike_rates_stay_two_while_one_overtakes_the_other() -> None:
+def test_two_publishers_of_different_rates_count_as_two_while_one_overtakes_the_other() -> None:
     sources = PublisherCounter(SILENCE_S)
     events = [(0.02 * number, number) for number in range(1, 400)]
     events += [(0.05 * number + 0.003, 60 + number) for number in range(1, 160)]
