@@ -112,7 +112,7 @@ def test_private_and_general_knowledge_make_one_answer_and_nothing_private_is_on
     )
 
 
-def test_navigation_is_verified_beside_the_answers(
+def test_navigation_is_verified_along_with_the_answers(
     verifiers: dict[str, str], recollection: Recollection, connect: Callable[[str], PeerAnswers]
 ) -> None:
     request = DecodeRequest(Prompt("task: stop", b""), 12)

@@ -55,7 +55,7 @@ def rich(world: World) -> World:
     return replace(world, errand=replace(world.errand, vocabulary=words))
 
 
-def test_keys_are_found_where_a_person_said_although_no_model_knows_the_word(world: World) -> None:
+def test_keys_are_found_at_the_stated_place_although_no_model_knows_the_word(world: World) -> None:
     lamp = world.home.target
     world.memory.see("silver lamp", Place(lamp.x, lamp.y, HOME), time_s=NOW_S)
     told = world.say("remember that my keys hang by the silver lamp")
@@ -69,7 +69,7 @@ def test_keys_are_found_where_a_person_said_although_no_model_knows_the_word(wor
     assert not any("key" in text or "lamp" in text for text in world.side.texts)
 
 
-def test_a_place_told_by_standing_there(world: World) -> None:
+def test_the_position_of_the_robot_is_remembered_as_a_place(world: World) -> None:
     there = world.side.simulator.truth()
     assert "here" in world.say("remember that my bag is here").message
     door = max(world.home.doors, key=lambda door: there.distance_to(door.x, door.y))
@@ -88,7 +88,7 @@ def test_what_the_models_know_is_gone_near_to_first_and_then_looked_for(world: W
     assert "task: find the silver lamp\nmemory: none\n" in prompt
 
 
-def test_sightings_enter_the_prompt_and_told_records_never_do(world: World) -> None:
+def test_sightings_enter_the_prompt_and_statements_never_do(world: World) -> None:
     lamp = world.home.target
     world.memory.see("silver lamp", Place(lamp.x, lamp.y, HOME), time_s=NOW_S)
     world.memory.see("silver lamp", Place(lamp.x, lamp.y, "another home"), time_s=NOW_S)
@@ -172,7 +172,7 @@ def test_what_the_card_does_not_know_moves_nothing(rich: World) -> None:
     assert rich.listener.prompts == [] and rich.side.simulator.time_s == 0.0
 
 
-def test_a_place_nobody_knows_is_said_so(world: World) -> None:
+def test_an_unknown_place_is_refused_with_the_reason(world: World) -> None:
     world.say("remember that my keys hang by the green vase")
     result = world.say("find my keys")
     assert result.error is GoalError.BAD_INSTRUCTION and "green vase" in result.message and result.private
@@ -182,7 +182,7 @@ def test_a_place_nobody_knows_is_said_so(world: World) -> None:
     assert world.side.simulator.time_s == 0.0 and world.listener.prompts == []
 
 
-def test_the_last_sighting_is_told_without_motion(world: World) -> None:
+def test_the_last_sighting_is_reported_without_motion(world: World) -> None:
     pose = world.side.simulator.truth()
     text = "stop\narrived: red ball ahead at 2.0 m, within reach; blue cup left 90 at 1.0 m; no red box."
     world.listener.script.append(text)

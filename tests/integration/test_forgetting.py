@@ -76,11 +76,11 @@ def test_nothing_that_was_recalled_outlives_its_record(decoder: LinkedDecoder, t
         mindful = MindfulDecoder(decoder, memory)
         first = mindful.decode(asked(REMEMBERED)).text
         assert holds(mindful, REMEMBERED, run), "the search finds what is there"
-        mindful.heed()
+        mindful.forget_deleted()
         assert holds(mindful, REMEMBERED, run), "as long as nothing is forgotten"
         with MemoryStore(tmp_path / "m.db", WordEmbedder()) as other:
             assert other.forget_matching("lamp") == 1
-        mindful.heed()
+        mindful.forget_deleted()
         gc.collect()
         assert holds(mindful, REMEMBERED, run) == []
         assert mindful.decode(asked(REMEMBERED)).text == first, "and it still decodes"

@@ -31,7 +31,7 @@ def report_of(folder: Path) -> dict:
     return json.loads((folder / "report.json").read_text())
 
 
-def test_the_pair_finds_what_it_is_told_to_find(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_pair_finds_the_requested_thing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_in_one_process("find the silver bottle", PAIR, out=tmp_path, placement="in_view") == 0
     assert {file.name for file in tmp_path.iterdir()} == FILES | {"run.mp4"}
     report = report_of(tmp_path)

@@ -118,7 +118,7 @@ def ahead_m(start: Pose2D, pose: Pose2D) -> float:
         ("turn left 360 degrees", 360.0),
     ],
 )
-def test_a_turn_is_as_long_as_it_was_told(robot: Robot, sentence: str, degrees: float) -> None:
+def test_a_turn_is_as_long_as_ordered(robot: Robot, sentence: str, degrees: float) -> None:
     before = robot.pose
     result = robot.say(sentence)
     assert result.success and "degrees" in result.message, result.message
@@ -128,7 +128,7 @@ def test_a_turn_is_as_long_as_it_was_told(robot: Robot, sentence: str, degrees: 
     assert robot.side.actions[-1] == "stop" and len(robot.side.actions) == result.steps
 
 
-def test_a_way_is_as_long_as_it_was_told_forward_and_back(robot: Robot) -> None:
+def test_a_move_is_as_long_as_ordered_forward_and_back(robot: Robot) -> None:
     before = robot.pose
     robot.say("turn around, then turn around")
     assert robot.say("go forward 1 m").success
@@ -176,7 +176,7 @@ def test_a_way_that_is_blocked_ends_the_plan_with_its_reason(robot: Robot) -> No
 
 
 @pytest.mark.parametrize("sentence", ["turn left 90 degrees", "go forward 1 m"])
-def test_motions_that_fail_for_a_moment_end_no_told_motion_and_their_cause_is_named(
+def test_brief_failures_do_not_end_a_commanded_motion_and_their_cause_is_named(
     robot: Robot, sentence: str
 ) -> None:
     robot.say("turn around")
@@ -221,7 +221,7 @@ def test_three_finds_and_the_way_back(seed: int) -> None:
     robot.side.simulator.close()
 
 
-def test_it_goes_home_to_where_it_started(robot: Robot) -> None:
+def test_the_robot_goes_home_to_where_it_started(robot: Robot) -> None:
     start = robot.pose
     assert robot.say("turn around").success and robot.say("go forward 1 m").success
     moved = robot.pose.distance_to(start.x, start.y)
@@ -230,7 +230,7 @@ def test_it_goes_home_to_where_it_started(robot: Robot) -> None:
     assert robot.pose.distance_to(start.x, start.y) < max(0.6, moved - 0.5)
 
 
-def test_a_place_with_a_name_is_gone_to_and_home_may_be_one(recalling: Robot) -> None:
+def test_the_robot_goes_to_a_named_place_such_as_home(recalling: Robot) -> None:
     start = recalling.pose
     recalling.say("remember this is the kitchen")
     recalling.say("turn around, then go forward 1 m")
@@ -241,7 +241,7 @@ def test_a_place_with_a_name_is_gone_to_and_home_may_be_one(recalling: Robot) ->
     assert "remembered place" in recalling.say("go home").message
 
 
-def test_it_waits_as_long_as_told_and_a_cancel_ends_the_wait(robot: Robot) -> None:
+def test_a_wait_lasts_its_full_time_unless_it_is_cancelled(robot: Robot) -> None:
     assert robot.say("wait 10 seconds").message == "waited 10 s"
     assert robot.side.waited_s == pytest.approx(10.0, abs=0.1)
     began_s = robot.side.waited_s
@@ -283,7 +283,7 @@ def test_a_misspelt_order_is_confirmed_first(robot: Robot) -> None:
     assert refusal.value.meant == "find the red ball, then come back"
 
 
-def test_what_is_in_sight_is_said_without_motion(robot: Robot) -> None:
+def test_the_robot_reports_what_is_in_sight_without_motion(robot: Robot) -> None:
     before = robot.pose
     robot.listener.script += [
         "move forward large\nsearch: red ball left 20 at 2.0 m; blue cup ahead at 1.0 m",
@@ -335,7 +335,7 @@ def test_a_find_that_begins_a_plan_is_tried_once(robot: Robot) -> None:
     assert result.error is GoalError.NOT_FOUND and len(robot.listener.prompts) == 2
 
 
-def test_what_was_done_is_said(robot: Robot) -> None:
+def test_the_robot_reports_what_was_done(robot: Robot) -> None:
     assert robot.say("what did you do?").message == "i have done nothing yet"
     robot.say("turn left 30 degrees")
     robot.listener.script += ["nonsense\n"] * 3
@@ -364,7 +364,7 @@ def test_without_a_memory_nothing_is_begun_that_needs_one(robot: Robot) -> None:
     assert robot.side.actions == []
 
 
-def test_what_is_private_is_in_no_plan_that_is_told(recalling: Robot) -> None:
+def test_published_plans_hold_nothing_private(recalling: Robot) -> None:
     recalling.say("remember that the alarm code is 4711")
     recalling.say("remember this is the kitchen")
     recalling.say("go to the kitchen, then turn left")

@@ -72,7 +72,7 @@ def test_greedy_texts_are_those_of_transformers_in_float32() -> None:
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8", "int4"])
-def test_loading_takes_no_more_memory_than_was_said(precision: str) -> None:
+def test_loading_takes_no_more_memory_than_announced(precision: str) -> None:
     """Loaded weights may take 5 % and 128 MiB more than announced, for caches and the allocator."""
     command = [sys.executable, "-c", LOADING, str(published_file(DRAFT)), precision]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -72,7 +72,7 @@ def served() -> Iterator[tuple[str, RayPlacement]]:
 
 
 def pids(placement: RayPlacement) -> set[int]:
-    return {placement.place_of(f"robot {number}").pid for number in range(20)}
+    return {placement.address_of(f"robot {number}").pid for number in range(20)}
 
 
 def endpoints(placement: RayPlacement) -> set[str]:
@@ -121,7 +121,7 @@ def test_killed_replicas_cost_no_token(served: tuple[str, RayPlacement]) -> None
 
 
 @pytest.mark.timeout(240)
-def test_what_keeps_replicas_from_starting_is_told(tmp_path: Path) -> None:
+def test_the_error_that_keeps_replicas_from_starting_is_reported(tmp_path: Path) -> None:
     load = partial(load_model, tmp_path / "gone")
     endpoint, stop = f"tcp://127.0.0.1:{free_port()}", threading.Event()
     with pytest.raises(ModelError, match=r"no replica starts: .*gone is no folder: give a model folder"):

@@ -39,7 +39,7 @@ def page(robot: SimulatedRobot) -> Iterator[Page]:
     server.close()
 
 
-def test_it_moves_as_it_is_told_and_shows_it(page: Page) -> None:
+def test_the_robot_carries_out_orders_and_shows_them(page: Page) -> None:
     assert page.welcome["limits"] == [0.0, 0.0, 0.0]
     page.send(do="say", text="turn left")
     page.read("state", moving=True, goal="turn left")
@@ -49,7 +49,7 @@ def test_it_moves_as_it_is_told_and_shows_it(page: Page) -> None:
     assert page.read_picture()[1].startswith(b"\xff\xd8")
 
 
-def test_a_stop_ends_its_motion_and_what_is_told_later(robot: SimulatedRobot, page: Page) -> None:
+def test_a_stop_ends_the_motion_and_refuses_later_orders(robot: SimulatedRobot, page: Page) -> None:
     page.send(do="say", text="find the silver bottle")
     page.read("state", moving=True)
     page.send(do="e_stop", engaged=True)
@@ -79,7 +79,7 @@ def test_a_stop_that_is_released_at_once_ends_a_plan_all_the_same_and_says_so(ro
     assert ends == [GoalEnd(False, E_STOPPED)] * 2
 
 
-def test_what_is_told_while_the_robot_is_held_is_refused_though_it_is_released_at_once(
+def test_an_order_during_an_engaged_stop_is_refused_though_it_is_released_at_once(
     robot: SimulatedRobot,
 ) -> None:
     ends: list[GoalEnd] = []
@@ -91,7 +91,7 @@ def test_what_is_told_while_the_robot_is_held_is_refused_though_it_is_released_a
     assert not any(end.success for end in ends) and "emergency stop" in ends[1].message
 
 
-def test_after_a_turn_that_a_stop_broke_off_it_truly_stands(robot: SimulatedRobot) -> None:
+def test_the_robot_stands_after_a_stop_during_a_turn(robot: SimulatedRobot) -> None:
     ends: list[GoalEnd] = []
     robot.send_goal("turn left 180 degrees", ends.append)
     wait_until(lambda: abs(robot.truth()[1].wz) > 0.5, "it turns", WAIT_S)
@@ -101,7 +101,7 @@ def test_after_a_turn_that_a_stop_broke_off_it_truly_stands(robot: SimulatedRobo
     robot.set_e_stop(False)
 
 
-def test_it_waits_as_long_as_it_is_told_and_goes_on_without_delay(robot: SimulatedRobot) -> None:
+def test_a_wait_lasts_its_full_time_and_the_next_step_follows_at_once(robot: SimulatedRobot) -> None:
     ends: list[GoalEnd] = []
     began_s = time.monotonic()
     robot.send_goal("wait 2 seconds, then turn left 10 degrees", ends.append)
@@ -114,7 +114,7 @@ def test_it_waits_as_long_as_it_is_told_and_goes_on_without_delay(robot: Simulat
 @pytest.mark.parametrize(
     "end", [{"do": "cancel"}, {"do": "e_stop", "engaged": True}], ids=lambda end: end["do"]
 )
-def test_a_long_wait_ends_when_it_is_told_and_delays_nothing_later(page: Page, end: dict[str, Any]) -> None:
+def test_a_long_wait_can_be_cancelled_and_delays_nothing_later(page: Page, end: dict[str, Any]) -> None:
     page.send(do="say", text="wait 600 seconds, then turn left")
     page.read("plan", running=True)
     page.send(**end)
@@ -125,7 +125,7 @@ def test_a_long_wait_ends_when_it_is_told_and_delays_nothing_later(page: Page, e
     assert page.read("goal", state="done")["instruction"] == "turn right 20 degrees"
 
 
-def test_what_it_is_told_it_remembers_until_it_ends(robot: SimulatedRobot) -> None:
+def test_statements_are_remembered_until_the_process_ends(robot: SimulatedRobot) -> None:
     ends: list[GoalEnd] = []
     robot.send_goal("remember that my keys hang by the door", ends.append)
     robot.send_goal("what do you know about my keys?", ends.append)
@@ -159,7 +159,7 @@ def test_every_goal_fails_and_none_waits_for_ever_after_an_error_of_ours(moving:
     assert ends == [GoalEnd(False, ENDED)] * 2
 
 
-def test_an_error_of_any_kind_at_the_start_is_told() -> None:
+def test_an_error_of_any_kind_at_the_start_is_reported() -> None:
     world = {**SIMULATION.checked({"holds": "silver bottle"}), "seed": "none"}
     with pytest.raises(ValueError, match="seed"):
         SimulatedRobot(world, models_folder(), None)

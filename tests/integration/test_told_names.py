@@ -66,7 +66,7 @@ def test_what_is_to_be_forgotten_is_gone(recollection: Recollection, told: str, 
         ("remember this is the kitchen", "go to the kitchen"),
     ],
 )
-def test_a_place_that_was_told_is_gone_to(recollection: Recollection, told: str, said: str) -> None:
+def test_the_robot_goes_to_a_stated_place(recollection: Recollection, told: str, said: str) -> None:
     tell(recollection, told)
     (step,) = plan_of(said, WORDS, lambda thing: recollection.destination(thing) is not None).steps
     assert isinstance(step, Find)
@@ -82,14 +82,14 @@ def test_a_place_that_was_told_is_gone_to(recollection: Recollection, told: str,
         ("记住我的钥匙在这里", "我的钥匙在哪里"),
     ],
 )
-def test_a_question_is_answered_by_what_was_told(recollection: Recollection, told: str, asked: str) -> None:
+def test_a_question_is_answered_from_a_statement(recollection: Recollection, told: str, asked: str) -> None:
     tell(recollection, told)
     (step,) = plan_of(asked, WORDS).steps
     assert isinstance(step, Where)
     assert "i was told" in recollection.reply(step, HERE)
 
 
-def test_what_was_told_last_is_said_first_and_gone_to(recollection: Recollection) -> None:
+def test_the_newest_statement_comes_first_and_is_the_destination(recollection: Recollection) -> None:
     (said,) = plan_of("remember that my bag is here", WORDS).steps
     assert isinstance(said, Remember)
     for day in range(7):
@@ -124,7 +124,7 @@ def test_what_holds_only_some_words_of_a_question_is_no_newer_answer(recollectio
     assert "tea" in reply and "Rome" not in reply
 
 
-def test_what_has_another_name_answers_only_where_nothing_has_this_one(recollection: Recollection) -> None:
+def test_a_similar_name_answers_only_if_no_statement_has_the_name(recollection: Recollection) -> None:
     recollection.remember(Remember("the sofa"), None)
     assert "the sofa" in recollection.reply(Where("couch"), HERE)
     recollection.remember(Remember("the couch is broken"), None)

@@ -37,7 +37,7 @@ from outrider.nodes.simulation.simulation_node import SimulationNode
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.robot_side import StepState, StepUpdate
-from outrider.runtime.mission.sender_signs import LOOK_PERIOD_S
+from outrider.runtime.mission.sender_heartbeats import POLL_PERIOD_S
 from outrider.runtime.plans.errand import STANDS
 from outrider.runtime.wiring.robot_pair import Edge, EdgeSettings
 from outrider.simulation.simulator import Simulator
@@ -385,7 +385,7 @@ def test_a_slow_simulated_clock_does_not_hold_up_the_sign_of_life(
     texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
     navigator = run_node(lambda: ScriptedNavigator({"use_memory": False, "use_sim_time": True}), threads=4)
     wait_until(lambda: navigator.node._robot.texts.get_subscription_count(), "the client's subscription")
-    navigator.node._robot.tell(StepUpdate("s", 1, StepState.DECODING))
+    navigator.node._robot.publish_step(StepUpdate("s", 1, StepState.DECODING))
     wait_until(lambda: len(texts) > 3, "the text again and again, while the clock stands still", 5.0)
 
 
@@ -514,7 +514,7 @@ def test_a_goal_without_any_client_left_stops_the_robot(robot: Robot, client: Cl
     assert robot.goals.send("find the red chair").accepted
     wait_until(lambda: abs(robot.pose().yaw - before.yaw) > 0.05, "motion")
     client.do(robot.goals._goals.destroy)
-    time.sleep(LOOKS * LOOK_PERIOD_S + 1.0)
+    time.sleep(LOOKS * POLL_PERIOD_S + 1.0)
     yaw = robot.pose().yaw
     wait_until(lambda: abs(robot.pose().yaw - yaw) > 0.05, "motion, that another client can cancel")
     client.do(another._goals.destroy)

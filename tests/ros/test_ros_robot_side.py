@@ -136,7 +136,8 @@ def test_what_came_before_a_simulated_clock_was_set_back_is_not_taken_for_new() 
     side.texts = side.tokens = Told()
     show(side, node, 1)
     assert side.odometry() is not None and side.frame_after(99.0, 0.0) is not None
-    side.tell(StepUpdate("s", 1, StepState.FINISHED, action="move forward small", action_complete=True))
+    update = StepUpdate("s", 1, StepState.FINISHED, action="move forward small", action_complete=True)
+    side.publish_step(update)
     node.time_s = 3.0
     assert side.odometry() is None and side.frame_after(2.0, 0.0) is None
     side.beat()
@@ -165,7 +166,8 @@ def test_nothing_moves_while_a_topic_is_not_what_it_should_be(monkeypatch: pytes
     side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
     side.texts = side.tokens = Told()
     show(side, node, 1)
-    side.tell(StepUpdate("s", 1, StepState.FINISHED, action="move forward small", action_complete=True))
+    update = StepUpdate("s", 1, StepState.FINISHED, action="move forward small", action_complete=True)
+    side.publish_step(update)
     monkeypatch.setattr(node.watch, "fault", lambda *_: "2 publishers of /camera/image_raw")
     side.beat()
     assert side.texts.messages[-1].state == StepState.WITHDRAWN.value and "2 publishers" in side.warning()
@@ -184,7 +186,7 @@ def test_a_camera_that_is_too_slow_for_motions_is_why_nothing_was_found() -> Non
         for step in range(20):
             show(side, node, step)
             told = StepUpdate("s", step, StepState.FINISHED, action="turn left small", action_complete=True)
-            side.tell(told)
+            side.publish_step(told)
             node.time_s += 0.3 if step < num_slow else 0.1
             side.beat()
             side.beat()

@@ -32,7 +32,7 @@ from outrider.nodes.navigator.goal_signs import GoalSigns
 from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.observers.markers_node import MarkersNode
 from outrider.runtime.common.ports import free_port
-from outrider.runtime.mission.sender_signs import SILENT_LOOKS
+from outrider.runtime.mission.sender_heartbeats import SILENT_POLLS
 from outrider.runtime.processes.ros_env import ros_environment
 from outrider.runtime.wiring.robot_pair import Edge
 
@@ -161,12 +161,12 @@ def test_a_sender_that_is_held_up_for_some_looks_loses_nothing(watching: Any, cl
     goal = client.do(signs.hold)
     watching.sender.begin(goal)
     for _ in range(3):
-        wait_until(lambda: watching.sender._signs._was_heard, "a sign")
+        wait_until(lambda: watching.sender._heartbeats._has_heartbeat, "a sign")
         client.do(signs.timer.cancel)
-        looks = [in_thread_of(watching, watching.sender.look) for _ in range(SILENT_LOOKS - 1)]
+        looks = [in_thread_of(watching, watching.sender.look) for _ in range(SILENT_POLLS - 1)]
         assert not any(looks)
         client.do(signs.timer.reset)
-        wait_until(lambda: watching.sender._signs._silent == 0, "another sign")
+        wait_until(lambda: watching.sender._heartbeats._num_silent == 0, "another sign")
     client.do(signs.release)
     wait_until(lambda: in_thread_of(watching, watching.sender.look) == NO_SENDER, "a sender that is missed")
 
@@ -176,9 +176,9 @@ def test_another_s_signs_do_not_hold_a_goal(watching: Any, client: Client) -> No
     wait_until(lambda: signs.are_heard, "the watch")
     client.do(signs.hold)
     watching.sender.begin(UUID(uuid=[7] * 16))
-    wait_until(lambda: watching.sender._signs._heard, "a sign")
+    wait_until(lambda: watching.sender._heartbeats._recent, "a sign")
     client.do(signs.release)
-    assert not any(in_thread_of(watching, watching.sender.look) for _ in range(10 * SILENT_LOOKS))
+    assert not any(in_thread_of(watching, watching.sender.look) for _ in range(10 * SILENT_POLLS))
 
 
 def test_a_cancel_just_before_its_goal_begins_ends_it_as_cancelled(

@@ -34,7 +34,7 @@ class SimulatedSide:
         self.floor.see(odometry.pose, self.simulator.scan())
         return odometry
 
-    def tell(self, update: StepUpdate) -> None:
+    def publish_step(self, update: StepUpdate) -> None:
         key = (update.session_id, update.step)
         if self._observer is not None:
             finished = update.state is StepState.FINISHED
@@ -56,10 +56,10 @@ class SimulatedSide:
             carry_out(self.simulator, motion)
         return MotionEnd(update.session_id, update.step, update.action, Ending.DONE)
 
-    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+    def publish_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
         """Does nothing: the simulation has no subscriber for prompts."""
 
-    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+    def publish_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         """Does nothing: the simulation has no subscriber for rounds."""
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:

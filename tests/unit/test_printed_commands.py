@@ -18,7 +18,7 @@ from support.commands import command_line
 
 from outrider.core.language.sentences.planner import plan_of
 from outrider.runtime.mission.questions import question_to_memory
-from outrider.runtime.mission.words import check_told, vocabulary_of
+from outrider.runtime.mission.words import check_for_pair, vocabulary_of
 from outrider.runtime.node_graph import node_graphs
 from outrider.runtime.node_graph.parameter_values import argument_value, graph_parameters
 from outrider.wire.keys import create_keys
@@ -136,7 +136,7 @@ def take_command(words: list[str], is_mention: bool) -> None:
 def check_sentence(command: str, values: dict[str, Any]) -> None:
     """Raises InstructionError or ConfigError for a sentence that the command would refuse."""
     if command == "demo":
-        check_told(values["instruction"], None, remembers=bool(values["store"]))
+        check_for_pair(values["instruction"], None, remembers=bool(values["store"]))
     elif command == "plan" and not PLACEHOLDER.fullmatch(values["sentence"]):
         plan_of(values["sentence"], vocabulary_of("models/draft"))
     elif command == "ask":
@@ -152,7 +152,7 @@ def take_launch(words: list[str]) -> None:
     values = {name: argument_value(name, text) for name, text in texts.items() if name not in OF_EVERY_LAUNCH}
     graph_parameters(graph, {}, values)
     if "instruction" in texts:
-        check_told(texts["instruction"], None, remembers=True)
+        check_for_pair(texts["instruction"], None, remembers=True)
 
 
 def take_make(words: list[str], is_mention: bool) -> None:

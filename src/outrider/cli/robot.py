@@ -139,10 +139,10 @@ def demo(
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
     not_with(context, "--no-ros", *OF_NODES)
     only_with(context, "--console", "--port")
-    from outrider.runtime.mission.words import check_told
+    from outrider.runtime.mission.words import check_for_pair
 
     # At once; the rest takes longer to import.
-    instruction = confirmed(instruction, lambda said: check_told(said, models, remembers=bool(store)))
+    instruction = confirmed(instruction, lambda said: check_for_pair(said, models, remembers=bool(store)))
     if no_ros:
         from outrider.decoding.config import DecodingConfig, drafter_names
         from outrider.runtime.no_ros.one_process import run_in_one_process

@@ -75,14 +75,14 @@ def _ranked(word: str, most: int, held: Iterable[tuple[int, int, str]]) -> Itera
                 yield slips, (c[0] != word[0]) + (c[-1] != word[-1]), at, c
 
 
-def num_slips(one: str, other: str) -> int:
+def num_slips(word: str, other: str) -> int:
     """Return the number of letters omitted, added, changed or swapped: the restricted Damerau distance."""
     before, row = list[int](), list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
+    for i, a in enumerate(word, 1):
         before, last, row = row, before, [i]
         for j, b in enumerate(other, 1):
             cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+            if i > 1 and j > 1 and a == other[j - 2] and word[i - 2] == b:
                 cost = min(cost, last[j - 2] + 1)
             row.append(cost)
     return row[-1]
@@ -122,12 +122,14 @@ def aligned(
         lacking, meant = missing(token)
         before, column = column, []
         for row, (cost, pairs) in enumerate(before):
-            ways: list[tuple[float, list[Pair], Pair | None]] = [(cost + lacking, pairs, ("", token, meant))]
+            options: list[tuple[float, list[Pair], Pair | None]] = [
+                (cost + lacking, pairs, ("", token, meant))
+            ]
             if row > 0:
-                word, (above, known), (aside, others) = words[row - 1], column[-1], before[row - 1]
+                word, (above, pairs_above), (aside, pairs_aside) = words[row - 1], column[-1], before[row - 1]
                 taken, meant_word = price(word, token)
-                ways.append((above + extras[row - 1], known, None))
-                ways.append((aside + taken, others, (word, token, meant_word)))
-            least, known, pair = min(ways, key=_cost)
-            column.append((least, [*known, pair] if pair else known))
+                options.append((above + extras[row - 1], pairs_above, None))
+                options.append((aside + taken, pairs_aside, (word, token, meant_word)))
+            least, pairs_above, pair = min(options, key=_cost)
+            column.append((least, [*pairs_above, pair] if pair else pairs_above))
     return column[-1]

@@ -54,11 +54,11 @@ def work_apart(work: Callable[[Task], Result], task: Task) -> Result:
 
 def _by_workers(work: Callable[[Task], Result], tasks: Sequence[Task], processes: int) -> Iterator[Result]:
     """Yield the results of new processes; none outlives this one, even after kill -9."""
-    others = multiprocessing.active_children()
+    earlier = multiprocessing.active_children()
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), end_with_parent)
     with interrupts_blocked():  # submitting a task starts processes
         coming = {pool.submit(work, task) for task in tasks}
-    workers = [one for one in multiprocessing.active_children() if one not in others]
+    workers = [child for child in multiprocessing.active_children() if child not in earlier]
     try:
         for done in as_completed(coming):
             coming.discard(done)

@@ -97,11 +97,11 @@ class Arrivals:
             waits_s = [span_s * (number - 1 - i) / number for i in range(number)]
         # Motion-clock seconds per real second: not 1 if time is simulated.
         pace = max(0.0, now.motion_s - since.motion_s) / max(1e-9, span_s)
-        came_s = []
+        arrived_s = []
         for wait_s in waits_s:
             self._last_s = min(now.motion_s, max(self._last_s, now.motion_s - wait_s * pace))
-            came_s.append(self._last_s)
-        return came_s
+            arrived_s.append(self._last_s)
+        return arrived_s
 
 
 class ClockMapping:
@@ -122,11 +122,11 @@ class ClockMapping:
     def local_s(self, remote_s: float, received_s: float) -> float:
         """Returns the local time of an event stamped `remote_s` and received at `received_s`."""
         offset_s, elapsed_s = received_s - remote_s, received_s - self._received_s
-        grown_s = self._shortest_s + self._drift * elapsed_s if elapsed_s >= 0.0 else math.inf
-        if offset_s - grown_s > MAX_DELAY_S:
-            grown_s = math.inf
+        longest_s = self._shortest_s + self._drift * elapsed_s if elapsed_s >= 0.0 else math.inf
+        if offset_s - longest_s > MAX_DELAY_S:
+            longest_s = math.inf
         self._received_s = received_s
-        self._shortest_s = max(self._least_s, min(offset_s, grown_s))
+        self._shortest_s = max(self._least_s, min(offset_s, longest_s))
         return remote_s + self._shortest_s
 
 

@@ -133,10 +133,10 @@ def target_of_home(rng: np.random.Generator, home: Home) -> Wanted:
     spec = home.target.spec
     if rng.random() < SIDE_SHARE:
         for side in SIDES:
-            asked = Wanted(Thing(spec.kind, str(rng.choice(["", spec.colour])), side=side))
-            rivals = [o for o in home.objects if asked.fits(o.spec) and sees_in_camera(home, home.start, o)]
-            if len(rivals) > 1 and home.target in meant(home, asked):
-                return asked
+            goal = Wanted(Thing(spec.kind, str(rng.choice(["", spec.colour])), side=side))
+            rivals = [o for o in home.objects if goal.fits(o.spec) and sees_in_camera(home, home.start, o)]
+            if len(rivals) > 1 and home.target in meant(home, goal):
+                return goal
     return _named(rng, spec)
 
 
@@ -181,9 +181,9 @@ def _pick_target(rng: np.random.Generator, view: View) -> Wanted:
 def _side_or_name(rng: np.random.Generator, view: View) -> Wanted:
     """Returns a thing in view, by its side if there are two of its kind."""
     spec = view.objects[int(rng.integers(len(view.objects)))].spec
-    alike = [one for one in view.objects if one.spec.kind == spec.kind]
+    alike = [thing for thing in view.objects if thing.spec.kind == spec.kind]
     if len(alike) > 1 and rng.random() < 0.6:
-        colour = spec.colour if all(one.spec.colour == spec.colour for one in alike) else ""
+        colour = spec.colour if all(thing.spec.colour == spec.colour for thing in alike) else ""
         return Wanted(Thing(spec.kind, colour, side=str(rng.choice(SIDES))))
     return _named(rng, spec)
 

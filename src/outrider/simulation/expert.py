@@ -75,13 +75,13 @@ def _nearest_door(view: View) -> SeenObject | None:
 
 def _approach(view: View, target: Wanted, seen: SeenObject) -> str:
     found = f"{seen.spec.phrase} {_spot(seen)}"
-    others = _listed(view, _things(view, target, MAX_THINGS - 1, seen))
+    listed = _listed(view, _things(view, target, MAX_THINGS - 1, seen))
     if target.room and seen.same_room and seen.distance_m <= ROOM_DISTANCE_M:
-        return f"{STOP}\narrived: {found}, in this room{others}."
+        return f"{STOP}\narrived: {found}, in this room{listed}."
     if seen.distance_m <= STOP_DISTANCE_M and abs(seen.bearing_rad) <= math.radians(26):
-        return f"{STOP}\narrived: {found}, within reach{others}."
+        return f"{STOP}\narrived: {found}, within reach{listed}."
     action = turn_action(seen.bearing_rad) or forward_action(seen.distance_m - STOP_DISTANCE_M + 0.12)
-    return f"{action}\napproach: {found}{others}."
+    return f"{action}\napproach: {found}{listed}."
 
 
 def _explore(view: View, target: Wanted, context: PromptContext, searched: tuple[SearchedPlace, ...]) -> str:
@@ -189,8 +189,8 @@ def _to_door(door: SeenDoor, view: View, target: Wanted, searched: tuple[Searche
     else:
         ahead = forward_action(door.distance_m - ENTER_DISTANCE_M + 0.25)
         action = turn_action(door.bearing_rad) or ahead
-    others = _doors(view, searched, chosen=door)[:1] + _things(view, target, MAX_THINGS - 1)
-    return f"{action}\ndoor: way out {_spot(door)}{_listed(view, others)}."
+    listed = _doors(view, searched, chosen=door)[:1] + _things(view, target, MAX_THINGS - 1)
+    return f"{action}\ndoor: way out {_spot(door)}{_listed(view, listed)}."
 
 
 def _enter(view: View, target: Wanted) -> str:

@@ -167,7 +167,7 @@ def _part_geom(body: mujoco.MjsBody, name: str, part: Part, scale: float, rgba: 
         name=name,
         type=part.geom,
         size=[scale * length for length in part.size] + [0.0] * (3 - len(part.size)),
-        pos=[scale * place for place in part.pos],
+        pos=[scale * coordinate for coordinate in part.pos],
         rgba=[*(min(1.0, channel * part.shade) for channel in rgba[:3]), rgba[3]],
         contype=0,
         conaffinity=SOLID,

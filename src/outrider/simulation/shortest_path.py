@@ -113,14 +113,14 @@ def _back(before: dict[_Cell, _Cell], cell: _Cell) -> list[_Cell]:
 
 def _straightened(points: list[Point], blocked: np.ndarray) -> list[Point]:
     """Returns the points without the corners that a straight line can skip."""
-    kept, index = [points[0]], 0
+    corners, index = [points[0]], 0
     while index < len(points) - 1:
         index = max(
             (far for far in range(index + 1, len(points)) if _is_free(points[index], points[far], blocked)),
             default=index + 1,
         )
-        kept.append(points[index])
-    return kept
+        corners.append(points[index])
+    return corners
 
 
 def _is_free(start: Point, end: Point, blocked: np.ndarray) -> bool:

@@ -68,18 +68,18 @@ def _sign_at(home: Home, eye: Pose2D, bearing: float, rng: np.random.Generator) 
     height = min(width * float(rng.uniform(*HEIGHT_TO_WIDTH)), top - 2 * EDGE_M)
     middle = float(np.clip(rng.uniform(*MIDDLES_M), height / 2 + EDGE_M, top - EDGE_M - height / 2))
     sense = -math.copysign(1.0, math.sin(bearing) if along_x else math.cos(bearing))
-    place = (at, y + sense * OFF_M) if along_x else (x + sense * OFF_M, at)
+    position = (at, y + sense * OFF_M) if along_x else (x + sense * OFF_M, at)
     yaw = math.atan2(sense, 0.0) if along_x else math.atan2(0.0, sense)
-    return _printed(place, middle, yaw, (width, height), rng)
+    return _printed(position, middle, yaw, (width, height), rng)
 
 
 def _printed(
-    place: tuple[float, float], z: float, yaw: float, size: tuple[float, float], rng: np.random.Generator
+    position: tuple[float, float], z: float, yaw: float, size: tuple[float, float], rng: np.random.Generator
 ) -> Sign:
     is_code = bool(rng.random() < CODE_SHARE)
     text = str(rng.choice(QR_TEXTS if is_code else SIGN_TEXTS))
     paper, ink = int(rng.integers(len(PAPERS))), int(rng.integers(len(INKS)))
-    return Sign(text, *place, z, yaw, *size, paper, ink, is_code)
+    return Sign(text, *position, z, yaw, *size, paper, ink, is_code)
 
 
 def _free_span(rect: Rect, room: Rect, along_x: bool) -> tuple[float, float]:

@@ -108,7 +108,7 @@ def test_a_thousand_is_never_one_and_two_numbers_are_no_sum(language: str, numbe
         *(("go to the point 1000 -2", "up to 500 m"), ("geh zum Punkt 2 -1.000", "up to 500 m")),
     ],
 )
-def test_the_reason_tells_the_number(said: str, reason: str) -> None:
+def test_the_refusal_names_the_number(said: str, reason: str) -> None:
     assert reason in refusal(said)
 
 
@@ -155,7 +155,7 @@ def test_no_number_is_read_without_the_sign_at_it(said: str, sign: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["go to the point 3-4", "go to the point 3 - 4", "fahr zum Punkt 3-4"])
-def test_who_does_what_the_refusal_of_a_minus_says_goes_to_the_point_that_was_meant(said: str) -> None:
+def test_the_advice_on_a_minus_leads_to_the_intended_point(said: str) -> None:
     told = refusal(said)
     assert 'as in "3 -4"' in told
     assert plan_of(said.replace(" - ", "-").replace("3-4", "3 -4"), WORDS).intent == "go(3, -4)"

@@ -212,13 +212,13 @@ def test_nobody_waits_for_a_pipe_in_place_of_a_folder(tmp_path: Path) -> None:
         pass
 
 
-def test_who_keeps_a_folder_locked_delays_others_only_so_long(tmp_path: Path) -> None:
+def test_a_locked_folder_delays_other_processes_for_a_bounded_time(tmp_path: Path) -> None:
     begun_s = time.monotonic()
     with alone_in(tmp_path), alone_in(tmp_path, wait_s=0.05), alone_in(tmp_path / "missing"):
         assert time.monotonic() - begun_s >= 0.05
 
 
-def test_a_home_that_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unknown_home_folder_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert home_folder() == tmp_path / ".outrider" and in_home("~/a") == tmp_path / "a"
     with pytest.raises(ConfigError, match=r"~no user of this name/m\.db .* set HOME"):
@@ -240,7 +240,7 @@ for folder in (home_folder, cache_root, weights_folder):
 
 @pytest.mark.lengthy
 @as_root
-def test_a_user_without_a_home_is_told_to_give_one() -> None:
+def test_the_error_of_a_user_without_a_home_folder_asks_for_one() -> None:
     imports = (
         "from outrider.core.errors import ConfigError\n"
         "from outrider.core.files.private_files import home_folder\n"

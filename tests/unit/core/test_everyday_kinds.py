@@ -78,7 +78,7 @@ REFUSALS = (
 
 
 @pytest.mark.parametrize("said", [*URGED, *ALARMS, *MORE_ALARMS, *REFUSALS])
-def test_a_stop_that_is_urged_or_named_is_one(said: str) -> None:
+def test_an_urged_stop_or_a_stop_with_a_name_counts(said: str) -> None:
     assert says_to_stop(said)
     assert plan_of(said, None).intent == "stop"
 
@@ -173,10 +173,10 @@ def test_what_is_to_be_forgotten_keeps_its_name(said: str, name: str, others: se
 
 def test_what_is_asked_for_keeps_its_name() -> None:
     (step,) = plan_of("wo sind meine Schlüssel?", None).steps
-    assert isinstance(step, Where) and (step.what, step.as_said) == ("keys", "Schlüssel")
+    assert isinstance(step, Where) and (step.what, step.original_words) == ("keys", "Schlüssel")
 
 
-def test_a_place_of_memory_is_known_by_the_name_that_it_was_told_by() -> None:
+def test_a_remembered_place_is_known_by_its_original_name() -> None:
     assert plan_of("geh in die Küche", WORDS, {"Küche"}.__contains__).intent == "find(Küche)"
 
 

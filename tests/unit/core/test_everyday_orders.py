@@ -115,7 +115,7 @@ def test_german_numbers_are_joined_by_rule(tens: int, name: str) -> None:
 @pytest.mark.parametrize(
     "said", ["right, go to the chair", "go to the chair, right", "nach links, geh zum Stuhl"]
 )
-def test_a_side_beside_an_order_turns_nowhere(said: str) -> None:
+def test_a_side_next_to_an_order_turns_nowhere(said: str) -> None:
     try:
         steps = [step.intent for step in plan_of(said, None).steps]
     except InstructionError:

@@ -76,7 +76,7 @@ def test_every_form_of_address_is_the_same_order(formal: str, familiar: str) -> 
 
 
 @pytest.mark.parametrize("sentence", STOPS)
-def test_a_stop_is_one_in_every_form(sentence: str) -> None:
+def test_a_stop_counts_in_every_form(sentence: str) -> None:
     for said in (sentence, sentence.upper(), f"{sentence}!", f"robot, {sentence}"):
         assert says_to_stop(said), said
 
@@ -109,7 +109,7 @@ def test_a_stop_is_one_in_every_form(sentence: str) -> None:
         ),
     ],
 )
-def test_a_stop_after_a_comma_is_one_with_politeness_too(sentence: str) -> None:
+def test_a_polite_stop_after_a_comma_counts(sentence: str) -> None:
     assert says_to_stop(sentence)
 
 

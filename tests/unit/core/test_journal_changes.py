@@ -97,7 +97,7 @@ def test_a_change_is_named_whatever_becomes_of_the_changed_file(
     )
 
 
-def test_a_changed_file_is_told_by_its_line(journal: Path) -> None:
+def test_a_changed_file_is_reported_with_its_line(journal: Path) -> None:
     change_end(journal)
     write(journal, 1)
     proof = prove(journal)

@@ -54,7 +54,7 @@ def plan_or_none(said: str) -> Plan | None:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_stop_phrase_is_one_however_loud_and_after_an_order(language: str) -> None:
+def test_every_stop_phrase_counts_in_capitals_and_after_an_order(language: str) -> None:
     said = stop_phrases(language)
     assert len(said) > 30
     missed = [
@@ -79,7 +79,7 @@ def test_the_german_prefix_of_an_emergency_stop_is_no_negation(word: str, joint:
             assert stops(one), one
 
 
-def test_two_words_for_an_emergency_stop_are_one_where_a_clause_begins() -> None:
+def test_an_emergency_stop_in_two_words_counts_at_the_start_of_a_clause() -> None:
     for said in ("not halt", "Not Halt", "not stopp", "Not Aus drücken", "turn left, not halt"):
         assert stops(said), said
 
@@ -141,7 +141,7 @@ def test_a_slip_at_the_end_of_a_clause_is_a_stop(language: str, slip: str) -> No
 
 
 @pytest.mark.parametrize("slip", ["dtop", "srop", "halr", "sotp", "frerze"])
-def test_a_key_beside_the_right_one_is_a_stop_anywhere(slip: str) -> None:
+def test_a_stop_word_with_a_neighbouring_key_counts_anywhere(slip: str) -> None:
     assert stops(f"go to the chair {slip} the robot")
 
 
@@ -149,7 +149,7 @@ def test_a_key_beside_the_right_one_is_a_stop_anywhere(slip: str) -> None:
     "said",
     ["go to the chairstop", "go to the ballstop", "find the redhalt", "geh zum Stuhlhalt", "turn leftstop"],
 )
-def test_a_stop_glued_to_the_last_word_is_one(said: str) -> None:
+def test_a_stop_attached_to_the_last_word_counts(said: str) -> None:
     assert stops(said)
 
 
@@ -186,7 +186,7 @@ REAL_WORDS = (
 
 
 @pytest.mark.parametrize("word", REAL_WORDS)
-def test_a_real_word_that_is_one_slip_from_a_stop_is_none(word: str) -> None:
+def test_a_real_word_one_typing_error_from_a_stop_is_no_stop(word: str) -> None:
     for said in (
         f"find the {word}",
         f"go to the {word} please",
@@ -277,7 +277,7 @@ def test_a_question_that_urges_is_a_stop(said: str) -> None:
 @pytest.mark.parametrize(
     "said", ["what does stop mean?", "why do you never stop?", "turn left, no, turn right"]
 )
-def test_a_stop_word_told_of_or_denied_in_a_question_is_none(said: str) -> None:
+def test_a_stop_word_mentioned_or_denied_in_a_question_is_no_stop(said: str) -> None:
     assert not says_to_stop(said)
 
 

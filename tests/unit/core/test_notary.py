@@ -71,7 +71,7 @@ def test_every_line_is_written_or_counted(tmp_path: Path, monkeypatch: pytest.Mo
     assert lost_in(path) > 0 and written + lost_in(path) == noted
 
 
-def test_a_journal_that_another_process_holds_is_told_and_delays_no_end(tmp_path: Path) -> None:
+def test_a_journal_locked_by_another_process_is_reported_and_delays_no_exit(tmp_path: Path) -> None:
     path = tmp_path / "r.journal"
     notary = Notary(Journal(path), "console", str, slow_s=0.05, close_s=0.3)
     wait_until(lambda: path.exists() and prove(path).entries, "its first line")

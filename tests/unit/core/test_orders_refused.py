@@ -116,7 +116,7 @@ def why_refused(sentence: str) -> str:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("said", [said for kind in REFUSED for said in kind])
-def test_what_is_half_heard_or_no_order_is_refused_whole(said: str) -> None:
+def test_a_partly_recognised_sentence_is_refused_as_a_whole(said: str) -> None:
     assert why_refused(said)
 
 
@@ -131,17 +131,17 @@ def test_a_minus_counts_right_before_its_number_after_a_blank(point: str) -> Non
 
 
 @pytest.mark.parametrize("said", COME_HERE)
-def test_who_calls_is_told_what_to_say(said: str) -> None:
+def test_the_refusal_of_a_call_suggests_what_to_say(said: str) -> None:
     assert '"come back"' in why_refused(said)
 
 
 @pytest.mark.parametrize("said", ["left", "right", "links", "gauche", "izquierda", "左边"])
-def test_who_says_only_a_side_is_told_to_say_turn(said: str) -> None:
+def test_the_refusal_of_a_side_alone_suggests_a_turn(said: str) -> None:
     assert '"turn left"' in why_refused(said)
 
 
 @pytest.mark.parametrize("said", STEPS)
-def test_who_counts_steps_is_told_to_say_metres(said: str) -> None:
+def test_the_refusal_of_counted_steps_suggests_metres(said: str) -> None:
     assert "say it in metres" in why_refused(said)
 
 

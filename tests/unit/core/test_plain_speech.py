@@ -72,7 +72,7 @@ def test_a_warning_is_a_stop(said: str) -> None:
 @pytest.mark.parametrize(
     "said", ["para", "alto", "no para", "que pares", "para ya", "alto ahí", "para ti para"]
 )
-def test_a_stop_stays_one_whose_word_is_an_ordinary_one_too(said: str) -> None:
+def test_a_stop_word_that_is_also_an_ordinary_word_counts(said: str) -> None:
     assert says_to_stop(said)
 
 

@@ -106,7 +106,7 @@ def test_of_a_text_that_is_no_sentence_only_its_ends_are_read(
 
 
 @pytest.mark.parametrize("word", ["stop", "don't halt", "arrête", "停下来", "别停"])
-def test_a_stop_word_within_a_text_that_is_no_sentence_is_one_where_nothing_denies_it(word: str) -> None:
+def test_a_stop_word_in_nonsense_counts_unless_it_is_denied(word: str) -> None:
     said = "bla " * 1000
     assert says_to_stop(f"{said}{word} {said}") is (word not in ("don't halt", "别停"))
 

@@ -45,7 +45,7 @@ def test_a_name_after_a_stop_hides_none(phrase: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("phrase", LONG)
-def test_a_stop_within_what_is_asked_or_forgotten_is_one(phrase: str) -> None:
+def test_a_stop_within_a_question_or_a_request_to_forget_counts(phrase: str) -> None:
     told = ("where is the ball", "forget everything", "forget my keys", "what do you see", "find my old keys")
     assert not [said for one in told if not stops(said := f"{one} {phrase} rex")]
 
@@ -171,7 +171,7 @@ WAITING = (
 NOT_WAITING = "find the chair, then wait; do not wait; waiter; why wait; turn left; 去椅子那里; ; ?!"
 
 
-def test_what_begins_with_to_wait_says_to_stand_at_once() -> None:
+def test_a_sentence_that_begins_with_a_wait_orders_a_stop_during_motion() -> None:
     assert [said for said in WAITING.split("; ") if not begins_to_stand(said)] == []
     assert [said for said in NOT_WAITING.split("; ") if begins_to_stand(said)] == []
 

@@ -60,12 +60,12 @@ def stops(said: str) -> bool:
         ),
     ],
 )
-def test_a_stop_in_any_spelling_is_one_at_once(said: str) -> None:
+def test_a_stop_in_any_spelling_counts_at_once(said: str) -> None:
     assert stops(said)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_stop_stays_one_wherever_its_spaces_are(language: str) -> None:
+def test_a_stop_counts_wherever_its_spaces_are(language: str) -> None:
     """Each phrase of two or more words, written as one word or split at a random letter."""
     rng = random.Random(language)
     said = ["stop right now", "please stop it", "don't move", "do not move any further", "stop moving now"]
@@ -221,7 +221,7 @@ def test_an_own_stop_word_after_any_sentence_is_a_stop(language: str) -> None:
         *(("remember that the bus stops here", "remember"), ("remember to stop at the door", "remember")),
     ],
 )
-def test_a_stop_that_is_a_step_or_told_of_is_none_at_once(said: str, intent: str) -> None:
+def test_a_stop_that_is_a_later_step_or_only_mentioned_is_no_stop_at_once(said: str, intent: str) -> None:
     assert not says_to_stop(said) and plan_of(said, WORDS).intent == intent
 
 
@@ -247,5 +247,5 @@ def test_a_stop_that_is_denied_moves_nothing_either(said: str) -> None:
         "don't move, then turn left",
     ],
 )
-def test_a_stop_with_more_after_it_is_a_stop_that_says_so(said: str) -> None:
+def test_the_plan_of_a_stop_with_more_after_it_notes_that_the_rest_is_dropped(said: str) -> None:
     assert stops(said) and "anew" in plan_of(said, WORDS).notes[0]

@@ -153,14 +153,14 @@ def test_corrections_by_what_tells_things_apart(sentence: str, step: Correct) ->
     assert plan_of(sentence, RICH).steps == (step,)
 
 
-def test_a_side_is_one_of_the_last_thing_where_the_models_know_no_sides() -> None:
+def test_a_side_is_relative_to_the_last_thing_for_models_without_sides() -> None:
     for sentence in ("the one on the left", "nein, die linke", "non, celle de gauche", "不，左边的那个"):
         assert plan_of(sentence, POOR).steps == (Correct(beside="left"),)
     for sentence in ("the left one", "no, the small one"):
         refusal(sentence, POOR)
 
 
-def test_a_question_for_a_room_is_one_for_what_stands_in_it() -> None:
+def test_a_question_for_a_room_asks_for_the_thing_in_it() -> None:
     assert plan_of("where is the room with the bed?", RICH).steps == (Where("bed"),)
     assert intent("where did you last see the chair?") == "where(chair)"
 
@@ -187,7 +187,7 @@ def test_a_card_names_things_by_known_shapes_and_words() -> None:
     assert Vocabulary({}, SHAPES, rooms=True).named_shapes == ()
 
 
-def test_what_was_seen_is_told_by_colour_and_kind_alone() -> None:
+def test_a_sighting_is_recalled_by_colour_and_kind_alone() -> None:
     assert seen_as("left red box") == "red box" and seen_as("small chair") == "chair"
     assert Thing.of("large red ball") == Thing("ball", "red", "large")
     assert (

@@ -111,5 +111,5 @@ def test_texts_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.count(said) == 2
 
 
-def test_a_text_of_others_steers_no_terminal() -> None:
+def test_control_characters_in_foreign_text_do_not_reach_the_terminal() -> None:
     assert printable("turn left\n\x1b]0;title\x07 \u202eback\x9b2J") == "turn left\n?]0;title? ?back?2J"

@@ -219,7 +219,7 @@ def test_what_a_kill_left_is_written_over_and_what_is_not_finished_is_removed(
     assert file.read_bytes() == b"film" and list(tmp_path.iterdir()) == [file]
 
 
-def test_who_gives_up_waiting_for_another_that_writes_says_so(tmp_path: Path) -> None:
+def test_a_timeout_while_another_process_writes_is_reported(tmp_path: Path) -> None:
     file, gives_up = tmp_path / "film.mp4", iter([False, False, True])
     with unfinished(file) as partial:
         with (
@@ -232,7 +232,7 @@ def test_who_gives_up_waiting_for_another_that_writes_says_so(tmp_path: Path) ->
     assert file.read_bytes() == b"film" and list(tmp_path.iterdir()) == [file]
 
 
-def test_a_new_file_takes_no_other_ones_place_nor_that_of_a_link(tmp_path: Path) -> None:
+def test_a_new_file_replaces_no_file_and_no_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("nowhere")
     (tmp_path / "file").write_text("here first")
     for name in ("link", "file"):

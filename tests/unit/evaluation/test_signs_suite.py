@@ -24,8 +24,9 @@ from outrider.core.values import (
     Velocity,
     Verified,
 )
-from outrider.evaluation.common.kept_records import HOMES_FILE, HomeTask, KeptHomes
+from outrider.evaluation.common.kept_records import HOMES_FILE, KeptHomes
 from outrider.evaluation.common.motion_witness import says
+from outrider.evaluation.robot.navigation import NavigationTask
 from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder
 from outrider.evaluation.signs import suite
 from outrider.evaluation.signs.suite import evaluate_signs, holds, summarise, tasks_of
@@ -214,7 +215,7 @@ def test_a_run_goes_on_where_it_ended(
 ) -> None:
     tried: list[int] = []
 
-    def try_home(task: HomeTask) -> SignOutcome:
+    def try_home(task: NavigationTask) -> SignOutcome:
         if len(tried) == 3:
             raise KeyboardInterrupt
         tried.append(task.home_seed)

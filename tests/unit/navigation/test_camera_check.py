@@ -223,7 +223,7 @@ def test_a_second_wall_like_the_first_is_judged_from_where_it_came_into_view(of_
     assert watch.is_repeated(wall, odometry(x=2.8))
 
 
-def test_the_newest_odometry_tells_a_picture_that_came_before_and_no_new_one() -> None:
+def test_the_newest_odometry_distinguishes_an_old_picture_from_a_new_one() -> None:
     watch = RepeatWatch()
     assert not watch.is_repeated(b"picture one", odometry(x=0.1), of_then=False)
     assert not watch.is_repeated(b"picture one", odometry(x=0.2)), "it stands here now"

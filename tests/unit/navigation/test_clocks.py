@@ -30,7 +30,7 @@ def test_a_clock_that_drifts_is_followed() -> None:
 
 
 @pytest.mark.parametrize("delay_s", [0.3, 0.6, 1.3, 4.0])
-def test_a_delay_that_stays_is_one_for_long(delay_s: float) -> None:
+def test_a_lasting_delay_still_counts_as_a_delay_for_long(delay_s: float) -> None:
     clock = ClockMapping()
     clock.local_s(0.0, OFFSET_S)
     for number in range(1200):
@@ -42,7 +42,7 @@ def test_a_delay_that_stays_is_one_for_long(delay_s: float) -> None:
 
 @pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
 @pytest.mark.parametrize("who", ["robot", "here"])
-def test_a_clock_that_jumps_begins_anew(jump_s: float, who: str) -> None:
+def test_a_clock_jump_begins_a_new_mapping(jump_s: float, who: str) -> None:
     clock = ClockMapping()
     clock.local_s(5000.0, OFFSET_S)
     remote_s = 5000.1 + (jump_s if who == "robot" else 0.0)
@@ -58,7 +58,7 @@ def test_what_overtakes_the_simulated_clock_makes_nothing_else_older(early_s: fl
     assert clock.local_s(50.2, 50.5) == pytest.approx(50.2)  # a real age is kept
 
 
-def test_on_two_clocks_what_came_soonest_tells_their_offset() -> None:
+def test_the_shortest_delay_gives_the_offset_of_two_clocks() -> None:
     clock = ClockMapping()
     clock.local_s(50.0, 49.9)
     assert clock.local_s(50.1, 50.1) == pytest.approx(50.0, abs=DRIFT)
@@ -75,7 +75,7 @@ def test_messages_came_when_they_arrived_at_any_pace_of_the_clock(pace: float) -
     assert came_s == pytest.approx([50.0 + 10.2 * pace, 50.0 + 10.4 * pace])
 
 
-def test_no_message_came_before_the_last_one_whether_handled_at_once_or_read() -> None:
+def test_arrival_times_never_decrease_whether_messages_are_handled_at_once_or_queued() -> None:
     """The middleware gives no arrival time for the first one, so it counts from when it is handled."""
     arrivals = Arrivals()
     (first_s,) = arrivals.take([1e9], moment(10.0), moment(10.4))

@@ -47,7 +47,7 @@ def test_a_stop_never_moves_whatever_surrounds_it():
     assert controller.update(robot.odometry(), robot.scan(), 0.0) == Command(done=True)
 
 
-def test_it_stops_short_of_a_wall_and_says_how_far_it_came():
+def test_the_robot_stops_short_of_a_wall_and_reports_the_distance():
     robot = Flatland(walls=[wall(0.8, -3, 0.8, 3)])
     command = carry_out(robot, Motion(forward_m=0.75))
     assert command.blocked and command.error is None
@@ -88,7 +88,7 @@ def test_a_sector_too_near_to_be_measured_is_not_gone_into(range_min, num_near, 
     assert (command.velocity.vx > 0.0) == moves
 
 
-def test_facing_a_wall_at_once_it_stays_where_it_is():
+def test_a_robot_close_to_a_wall_stays_where_it_is():
     robot = Flatland(walls=[wall(0.45, -3, 0.45, 3)])
     assert carry_out(robot, Motion(forward_m=0.75)).blocked
     assert math.hypot(robot.pose.x, robot.pose.y) < 0.05
@@ -115,7 +115,7 @@ def test_a_metre_wide_door_is_passable_from_off_its_middle(offset_m, yaw_deg):
     assert robot.pose.x > 1.6
 
 
-def test_a_turn_beside_a_wall_gets_clear_of_it_without_contact():
+def test_a_turn_next_to_a_wall_gets_clear_of_it_without_contact():
     robot = Flatland(walls=[wall(-3, 0.25, 3, 0.25)])
     command = carry_out(robot, Motion(turn_rad=math.radians(45)))
     assert command.error is None and not command.blocked

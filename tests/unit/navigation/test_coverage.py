@@ -45,7 +45,7 @@ class HalfBlind(Flatland):
         (lambda d: abs(d - 10) > 6, (False, False, True)),
     ],
 )
-def test_it_moves_only_where_the_scan_tells(sees, moves, told):
+def test_the_robot_moves_only_where_the_scan_has_ranges(sees, moves, told):
     for motion, may in zip((AHEAD, LEFT, RIGHT), moves, strict=True):
         robot = HalfBlind(sees, told)
         command = carry_out(robot, motion)
@@ -62,13 +62,13 @@ def test_a_lidar_that_looks_ahead_alone_serves_a_side_step(half_deg, y):
     assert robot.pose.y * y < 0 and robot.pose.x == pytest.approx(0.75, abs=0.05)
 
 
-def test_it_makes_no_side_step_to_the_side_that_it_does_not_see():
+def test_the_robot_makes_no_side_step_to_a_side_without_ranges():
     robot = HalfBlind(lambda d: d >= -35, walls=box(0.9, 0.22, 0.05))
     assert carry_out(robot, Motion(forward_m=0.75)).blocked
     assert abs(robot.pose.y) < 0.03 and robot.contacts == 0
 
 
-def test_a_turn_beside_a_wall_does_not_back_away_where_it_sees_nothing():
+def test_a_turn_next_to_a_wall_does_not_back_away_without_ranges_behind():
     robot = HalfBlind(lambda d: abs(d) <= 90, walls=[wall(0.38, -3, 0.38, 3)])
     carry_out(robot, LEFT)
     assert robot.contacts == 0 and robot.pose.x > -0.02
@@ -84,6 +84,6 @@ def test_the_corridor_is_seen_from_where_the_lidar_stands(x, half_deg):
         assert coverage(scan, Footprint()).ahead == enough
 
 
-def test_rays_that_meet_the_robot_itself_tell_nothing():
+def test_rays_that_hit_the_robot_itself_are_ignored():
     scan = RangeScan((0.1,) * 60 + (math.inf,) * 120, -math.pi, math.tau / 180, 0.0)
     assert coverage(scan, Footprint()) == Coverage(ahead=True, behind=False, left=True, right=False)

@@ -138,7 +138,7 @@ def test_a_robot_that_stands_is_not_led_away() -> None:
     assert len(robot.models_asked) == 30
 
 
-def test_between_two_things_a_step_ahead_shows_them_anew() -> None:
+def test_after_turns_back_and_forth_between_two_things_the_robot_steps_ahead() -> None:
     back_and_forth = [
         "turn left small\napproach: blue bench left.",
         "turn right small\napproach: blue bench right.",
@@ -183,7 +183,7 @@ def test_without_odometry_the_models_say_all() -> None:
 
 
 def test_before_the_first_scan_no_floor_is_known() -> None:
-    assert FloorMap().place_out_of_sight(Pose2D(0.0, 0.0, 0.0), []) is None
+    assert FloorMap().point_out_of_sight(Pose2D(0.0, 0.0, 0.0), []) is None
 
 
 def test_it_closes_nothing() -> None:

@@ -52,7 +52,7 @@ def walk(
     raise AssertionError(f"no stop: {actions}")
 
 
-def test_what_is_too_near_to_be_measured_says_nothing_of_the_floor_behind_it() -> None:
+def test_a_range_below_the_minimum_maps_no_floor_behind_it() -> None:
     known, here = FloorMap(), Pose2D(0.0, 0.0, 0.0)
     for _ in range(3):
         known.see(here, WALL.scan(here))

@@ -83,7 +83,7 @@ def test_a_text_outside_the_table_changes_nothing():
     assert history.steps == [] and history.turned_deg == 0.0
 
 
-def test_a_motion_by_somebody_else_begins_the_looking_around_anew():
+def test_driving_by_a_person_restarts_the_search_turn():
     history = SearchHistory(Pose2D(0, 0, 0))
     history.record_action("turn left large", "search", Pose2D(0, 0, math.radians(45)))
     history.record_foreign_motion(Pose2D(3, 1, math.radians(-60)))
@@ -137,7 +137,7 @@ def test_under_way_turns_count_as_odometry_shows_them() -> None:
     assert history.turned_deg == 105.0, "it has not begun to turn back yet"
 
 
-def test_under_way_a_full_turn_is_one_by_odometry() -> None:
+def test_during_motion_a_full_turn_is_measured_by_odometry() -> None:
     history = SearchHistory(Pose2D(0, 0, 0), under_way=True)
     for index in range(1, 11):
         assert not history.searched_places

@@ -75,7 +75,7 @@ def test_a_scan_that_is_late_is_not_mirrored_though_the_robot_turns_to_and_fro(l
     assert not is_mirrored(ROOM, lambda scan: scan, TO_AND_FRO * 6, late)
 
 
-def test_nothing_is_said_of_a_robot_that_does_not_turn_or_sees_nothing() -> None:
+def test_no_fault_is_reported_without_turns_or_without_ranges() -> None:
     assert not is_mirrored(ROOM, mirrored, [0.0] * 60)
     assert not is_mirrored([], mirrored, [1.0] * 60)
     assert not is_mirrored(ROOM, lambda scan: replace(scan, ranges=scan.ranges[90:110]), [1.0] * 60)
@@ -131,7 +131,7 @@ def test_a_sound_scan_is_not_turned_whichever_way_the_robot_goes(
         assert not is_turned(walls, right, [velocity] * 80)
 
 
-def test_nothing_is_said_of_the_yaw_where_the_scan_does_not_tell() -> None:
+def test_no_yaw_fault_is_reported_if_the_scan_is_ambiguous() -> None:
     assert not is_turned(CORRIDOR, turned, [AHEAD] * 50, yaw=0.0)
     assert not is_turned(ROOM, lambda scan: scan, [AHEAD] * 50, slips=True)
     assert not is_turned(ROOM, turned, [Velocity(wz=1.0)] * 60)
@@ -139,7 +139,7 @@ def test_nothing_is_said_of_the_yaw_where_the_scan_does_not_tell() -> None:
 
 @pytest.mark.parametrize("degrees", [0.0, 45.0, 60.0, 135.0])
 @pytest.mark.parametrize("yaw", [0.4, 1.0, -2.0])
-def test_a_ray_that_is_told_twice_changes_nothing(degrees: float, yaw: float) -> None:
+def test_a_repeated_ray_changes_nothing(degrees: float, yaw: float) -> None:
     def found(see: Callable[[RangeScan], RangeScan]) -> bool:
         return is_turned(ROOM, lambda scan: see(turned(scan, degrees)), [AHEAD] * 50, yaw)
 
@@ -161,7 +161,7 @@ def test_scans_too_far_apart_are_not_compared() -> None:
     [(mirrored, "turn left large", MIRRORED), (turned, "move forward medium", TURNED)],
     ids=["mirrored", "turned"],
 )
-def test_such_a_scan_moves_nothing_more_and_the_next_goal_looks_anew(
+def test_a_mirrored_scan_ends_all_motion_until_the_next_goal(
     see: Callable[[RangeScan], RangeScan], action: str, fault: str
 ) -> None:
     robot, pilot = Flatland(ROOM, Pose2D(-1.0, -1.0, 0.0)), Pilot(PilotSettings(period_s=PERIOD_S))

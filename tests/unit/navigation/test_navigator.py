@@ -97,7 +97,7 @@ def test_cancel_holds_against_what_still_arrives():
     assert nav.outcome is Outcome.CANCELLED
 
 
-def test_the_step_limit_tells_what_was_searched():
+def test_the_message_of_the_step_limit_names_the_search():
     nav = navigator(max_steps=9)
     for index in range(1, 9):
         run_step(nav, "turn left large\nsearch: x", odometry(yaw=math.radians(45 * index)))

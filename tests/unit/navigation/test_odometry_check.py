@@ -306,7 +306,7 @@ def test_a_source_without_a_velocity_has_that_of_its_poses(
         assert (one.vx, one.vy, one.wz) == pytest.approx((vx, vy, wz), abs=0.01)
 
 
-def test_a_source_with_a_velocity_is_believed_where_it_stands_too() -> None:
+def test_the_velocity_of_a_source_counts_at_standstill_too() -> None:
     def at(time_s: float) -> OdometrySample:
         moves = time_s < 1.0
         return sample(0.3 * min(time_s, 1.0), velocity=Velocity(0.31) if moves else Velocity())

@@ -226,7 +226,7 @@ def test_a_scan_of_another_geometry_is_refused_until_it_is_that_of_the_first_aga
     assert lidar.send(10) == ""
 
 
-def test_a_lidar_that_was_started_anew_may_have_another_geometry():
+def test_a_restarted_lidar_may_have_another_geometry():
     lidar = Lidar()
     turned = {"angle_min": 0.0, "angle_max": math.tau - STEP}
     assert lidar.send(1, 3.0, **turned) == lidar.send(10, **turned) == ""

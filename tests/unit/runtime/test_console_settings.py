@@ -118,7 +118,7 @@ DAY = timedelta(days=1)
         (-DAY, 100 * 365 * DAY, ""),
     ],
 )
-def test_a_certificate_that_browsers_refuse_or_soon_will_is_told_of_where_it_is_served(
+def test_a_certificate_that_browsers_refuse_now_or_soon_is_reported_when_it_is_served(
     tmp_path: Path, begin: timedelta, end: timedelta, told: str
 ) -> None:
     now = datetime.now(timezone.utc)
@@ -135,7 +135,7 @@ def test_a_certificate_that_browsers_refuse_or_soon_will_is_told_of_where_it_is_
 @pytest.mark.parametrize(
     "content", ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "\udcff-----"]
 )
-def test_of_a_certificate_without_times_nothing_is_told(tmp_path: Path, content: str) -> None:
+def test_a_certificate_without_times_is_not_reported(tmp_path: Path, content: str) -> None:
     (tmp_path / "cert.pem").write_text(content, errors="surrogateescape")
     assert certificate_hint(str(tmp_path / "cert.pem")) == ""
     assert certificate_hint(str(tmp_path / "none.pem")) == certificate_hint("") == ""

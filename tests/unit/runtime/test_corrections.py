@@ -88,7 +88,7 @@ def test_a_general_model_keeps_what_was_said_of_the_thing() -> None:
         ("find the left box", "no, the other chair", "blue chair"),
     ],
 )
-def test_memory_knows_another_of_a_kind_and_what_stands_beside_it(
+def test_memory_knows_another_thing_of_a_kind_and_its_neighbour(
     asked: str, said: str, meant: str, memory: Recollection
 ) -> None:
     """After a bare kind, the last thing is the one in front of the robot, here the red chair."""
@@ -121,7 +121,7 @@ def test_where_a_thing_was_seen_is_answered_by_its_kind_and_colour(thing: str, m
     assert "i saw the red chair" in memory.reply(Where(thing), HERE)
 
 
-def test_a_thing_that_was_told_about_is_no_landmark_of_itself(memory: Recollection) -> None:
+def test_a_thing_in_a_statement_is_no_landmark_of_itself(memory: Recollection) -> None:
     memory.memory.add("the small red chair stands by the green box", time_s=NOW_S)
     place = memory.destination("small red chair")
     assert place is not None and (place.x, place.y) == (1.0, 1.0)

@@ -163,7 +163,7 @@ def test_where_a_key_was_given_the_advice_on_silence_is_to_look_at_it(
 @pytest.mark.parametrize(
     ("grade", "status"), [(Grade.OK, 0), (Grade.WARN, 0), (Grade.FAIL, 1)], ids=lambda value: str(value)
 )
-def test_the_exit_status_tells_whether_a_check_failed(
+def test_the_exit_status_shows_whether_a_check_failed(
     grade: Grade, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     check = Check("the thing", grade, "as it is", "turn it off and on")

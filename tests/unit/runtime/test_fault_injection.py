@@ -94,7 +94,7 @@ def test_an_action_node_that_takes_a_report_with_it_costs_no_goal(seed: int) -> 
 
 
 @pytest.mark.lengthy
-def test_what_the_models_or_a_person_ended_says_so() -> None:
+def test_a_goal_that_the_models_or_a_person_ended_names_the_cause() -> None:
     assert "degrees of turning" in trial_of("turns without end").message
     assert trial_of("emergency stop").error == "EMERGENCY_STOP"
 

@@ -26,7 +26,7 @@ class FakeRobot:
     reports: bool = True
     motion_s: float | None = None
     clock_s: float = 50.0
-    told: list[StepUpdate] = field(default_factory=list)
+    updates: list[StepUpdate] = field(default_factory=list)
     prompts: list[tuple[int, DecodeRequest]] = field(default_factory=list)
 
     def now_s(self) -> float:
@@ -39,13 +39,13 @@ class FakeRobot:
     def odometry(self) -> Odometry | None:
         return Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(), self.clock_s) if self.has_odometry else None
 
-    def tell(self, update: StepUpdate) -> None:
-        self.told.append(update)
+    def publish_step(self, update: StepUpdate) -> None:
+        self.updates.append(update)
 
-    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+    def publish_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
         self.prompts.append((update.step, request))
 
-    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+    def publish_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         assert update.state is StepState.FINISHED
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
@@ -94,13 +94,13 @@ def run(
     navigator = NavigatorSettings(max_steps=max_steps, max_turning_deg=1e6)
     settings = GoalSettings(link_patience_s=5.0, navigator=navigator)
     result = GoalRun("find the cup", "goal", robot, decoder, settings, cancelled).run()
-    assert robot.told[-1].state is StepState.WITHDRAWN, "the last word takes everything back"
+    assert robot.updates[-1].state is StepState.WITHDRAWN, "the last update is a withdrawal"
     return result
 
 
 def actions(robot: FakeRobot) -> list[tuple[int, str]]:
     """Returns every (step, action) that could move the robot, once each."""
-    return list(dict.fromkeys((u.step, u.action) for u in robot.told if u.action_complete))
+    return list(dict.fromkeys((u.step, u.action) for u in robot.updates if u.action_complete))
 
 
 def test_steps_follow_each_other_until_the_stop() -> None:
@@ -111,22 +111,22 @@ def test_steps_follow_each_other_until_the_stop() -> None:
     assert "look: turn left small" in decoder.prompts[1]
 
 
-def test_the_action_is_told_before_the_text_is_finished_and_only_once_its_line_is_complete() -> None:
+def test_the_action_is_published_before_the_text_is_finished_but_not_before_its_line_is_complete() -> None:
     robot = FakeRobot()
     run(robot, Script(LEFT))
-    first = [update for update in robot.told if update.step == 1 and update.state is StepState.DECODING]
+    first = [update for update in robot.updates if update.step == 1 and update.state is StepState.DECODING]
     assert [update.action for update in first] == ["", "turn left small", "turn left small"]
     assert first[1].text == "turn left small\n" and first[1].latency_s >= 0.0
 
 
-def test_a_decoder_that_is_closed_amid_a_text_ends_the_goal_and_tells_no_half_of_it() -> None:
+def test_a_decoder_that_is_closed_during_a_text_ends_the_goal_and_finishes_no_step() -> None:
     robot = FakeRobot()
     result = run(robot, Script(LEFT, Cancelled("the decoder was closed")))
     assert (result.error, result.message) == (GoalError.MODEL_FAILED, "the decoder was closed")
-    assert [update.step for update in robot.told if update.state is StepState.FINISHED] == [1]
+    assert [update.step for update in robot.updates if update.state is StepState.FINISHED] == [1]
 
 
-def test_what_a_text_is_decoded_from_is_told_before_it() -> None:
+def test_the_prompt_of_a_step_is_published_before_its_text() -> None:
     robot, decoder = FakeRobot(), Script(LEFT)
     run(robot, decoder)
     assert [step for step, _ in robot.prompts] == [1, 2]
@@ -151,7 +151,7 @@ def test_a_lost_link_is_withdrawn_and_the_goal_goes_on() -> None:
     robot = FakeRobot()
     result = run(robot, Script(LEFT, LinkError("gone"), LEFT))
     assert result.success and result.steps == 3
-    withdrawn = [update for update in robot.told if update.state is StepState.WITHDRAWN]
+    withdrawn = [update for update in robot.updates if update.state is StepState.WITHDRAWN]
     assert withdrawn[0].text == "gone" and len(withdrawn) == 2
 
 
@@ -207,7 +207,7 @@ def test_while_a_person_drives_steps_do_not_count_and_then_the_search_goes_on() 
     result = run(robot, decoder)
     assert result.success and result.steps == 3
     assert all(prompt.count("turn left small") == 1 for prompt in decoder.prompts[1:14])
-    assert [u.text for u in robot.told if u.state is StepState.WITHDRAWN][:-1] == ["OVERRIDDEN"] * 12
+    assert [u.text for u in robot.updates if u.state is StepState.WITHDRAWN][:-1] == ["OVERRIDDEN"] * 12
 
 
 def test_no_report_ends_the_goal() -> None:
@@ -245,9 +245,9 @@ def test_a_report_is_not_awaited_on_a_clock_that_stands_still() -> None:
 
 def test_cancelling_ends_the_goal_wherever_it_is() -> None:
     for calls_before in range(6):
-        left = iter([False] * calls_before)
+        answers = iter([False] * calls_before)
         robot = FakeRobot()
-        result = run(robot, Script(*[LEFT] * 20), cancelled=lambda left=left: next(left, True))
+        result = run(robot, Script(*[LEFT] * 20), cancelled=lambda answers=answers: next(answers, True))
         assert result.error is GoalError.CANCELLED and not result.success
 
 
@@ -259,7 +259,7 @@ def test_the_step_limit_ends_the_goal_as_not_found() -> None:
 def test_updates_of_a_step_only_ever_grow() -> None:
     robot = FakeRobot()
     run(robot, Script(LEFT, LEFT))
-    for before, after in zip(robot.told, robot.told[1:], strict=False):
+    for before, after in zip(robot.updates, robot.updates[1:], strict=False):
         if before.step == after.step and after.state is not StepState.WITHDRAWN:
             assert after.text.startswith(before.text)
             assert replace(after, state=before.state).verified_tokens >= before.verified_tokens

@@ -185,7 +185,7 @@ def test_none_and_two_publishers_and_another_type_are_failures(name: str, messag
     assert wrong.grade is Grade.FAIL and "String by phone" in wrong.detail
 
 
-def test_what_is_published_under_another_name_is_told_with_its_remapping() -> None:
+def test_a_topic_under_another_name_is_reported_with_its_remapping() -> None:
     view = with_topic("/odom", topic(ODOMETRY, "", "action,navigator"))
     view = with_topic("/odometry/filtered", topic(ODOMETRY, "ekf"), view)
     assert "-r odom:=/odometry/filtered" in complaint(view).advice
@@ -213,7 +213,7 @@ def test_a_scan_whose_frame_tf_does_not_join_to_the_robot_is_a_failure(
     assert check.grade is Grade.FAIL and "laser" in check.detail and "base_link -> laser" in check.advice
 
 
-def test_a_wrong_cmd_vel_topic_is_found_and_the_remapping_told() -> None:
+def test_a_wrong_cmd_vel_topic_is_reported_with_its_remapping() -> None:
     view = with_topic("/cmd_vel", topic(TWIST, "action"))
     view = with_topic("/robot/cmd_vel", topic(TWIST, "", "base"), view)
     check = complaint(view)
@@ -287,7 +287,7 @@ def test_a_simulated_clock_that_nobody_publishes_is_a_failure() -> None:
     )
 
 
-def test_what_a_node_says_of_itself_is_told_once() -> None:
+def test_the_diagnosis_of_a_node_itself_is_reported_once() -> None:
     damped = "the Go2 is damped: let it stand up"
     check = complaint(with_action(warning=damped))
     assert (check.grade, check.detail) == (Grade.WARN, damped)

@@ -53,7 +53,7 @@ def test_a_parameter_that_names_a_file_may_begin_with_the_home_folder(
         parameter.checked(f"{NOBODY}/file", node)
 
 
-def test_every_parameter_whose_description_speaks_of_a_file_is_known_to_name_one() -> None:
+def test_every_parameter_described_as_a_file_is_treated_as_a_path() -> None:
     speaking = {(n, p.name) for n, p in texts() if any(word in p.description for word in FILES)}
     names = {("navigator", name) for name in ("drafters", "wanted_model", "wanted_answer_model")}
     assert speaking - names == {(n, p.name) for n, p in texts() if p.is_path}
@@ -77,7 +77,7 @@ def test_a_command_refuses_the_home_of_nobody(word: str) -> None:
 
 
 @pytest.mark.parametrize("sentence", ["~50 cm ahead and/or back", "~5/6 of a turn left"])
-def test_a_sentence_that_begins_with_such_a_sign_stays_as_it_is(sentence: str) -> None:
+def test_a_sentence_that_begins_with_a_tilde_is_unchanged(sentence: str) -> None:
     result = CliRunner().invoke(cli.app, ["plan", sentence])
     assert f'"{sentence.split()[0]}' in str(result.exception)
 

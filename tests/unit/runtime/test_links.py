@@ -20,7 +20,7 @@ def test_the_shipped_networks_are_ordered_as_one_expects():
     assert networks["blackout"].outages and not networks["lte"].outages
 
 
-def test_a_name_comes_before_a_file_and_a_file_holds_one(tmp_path, monkeypatch):
+def test_a_network_name_takes_precedence_over_a_file_with_one_network(tmp_path, monkeypatch):
     assert load_network("lte") == named_networks()["lte"]
     path = tmp_path / "own.yaml"
     path.write_text(OWN)
@@ -30,7 +30,7 @@ def test_a_name_comes_before_a_file_and_a_file_holds_one(tmp_path, monkeypatch):
         load_network(str(path))
 
 
-def test_an_unknown_name_is_told_the_known_ones():
+def test_the_error_for_an_unknown_network_lists_the_known_networks():
     with pytest.raises(ConfigError, match=r"no link 'lte2'.*loopback.*satellite"):
         load_network("lte2")
 

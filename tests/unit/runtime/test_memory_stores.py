@@ -37,7 +37,7 @@ def test_a_long_note_shows_what_was_matched_of_it() -> None:
 
 
 @pytest.mark.lengthy
-def test_forgetting_beside_a_reader_says_that_bytes_remain(own_store: Path) -> None:
+def test_forgetting_during_a_read_reports_that_bytes_remain(own_store: Path) -> None:
     outrider("add", "my keys hang by the door")
     with another_reader(own_store):
         result = outrider("forget", "--matching", "keys")
@@ -166,7 +166,7 @@ def test_a_place_to_search_near_must_be_finite() -> None:
         make_filter(near=(float("nan"), 0.0))
 
 
-def test_what_is_told_with_brackets_is_listed_and_found_as_it_was_told() -> None:
+def test_a_record_with_brackets_is_listed_and_found_unchanged() -> None:
     told = "[/b] my [spare] keys :smile: hang by the door"
     outrider("add", told)
     for shown in (outrider("list"), outrider("search", "where are my keys?")):

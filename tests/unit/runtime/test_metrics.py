@@ -39,7 +39,7 @@ def read(port: int) -> dict[str, float]:
 
 
 @pytest.mark.lengthy
-def test_the_page_tells_what_the_verifier_did() -> None:
+def test_the_page_shows_the_counters_of_the_verifier() -> None:
     target, draft = toy_pair(1, 0.8)
     endpoint, port, stop = f"tcp://127.0.0.1:{free_port()}", free_port(), threading.Event()
     verifier = open_verifier(target, endpoint, CloudLimits(max_sessions=1))

@@ -41,7 +41,7 @@ def moves_of(robot: Robot, floor: FloorMap | None = None) -> Moves:
 
 
 @pytest.mark.parametrize("pace", [1.0, 0.2, 5.0])
-def test_a_wait_lasts_as_long_as_it_is_told_on_the_clock_of_the_robot(pace: float) -> None:
+def test_a_wait_lasts_its_full_time_on_the_clock_of_the_robot(pace: float) -> None:
     robot = Robot(pace)
     assert moves_of(robot).wait(Wait(seconds=2.0), lambda: False).success
     assert robot.clock_s == pytest.approx(12.0, abs=0.3)

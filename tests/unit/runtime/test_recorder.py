@@ -51,7 +51,7 @@ def test_repetitions_change_nothing_and_each_moment_is_the_first() -> None:
     assert (record.strategy, record.outcome, record.collisions) == ("sd", "arrived", 1)
 
 
-def test_a_motion_whose_end_is_heard_before_its_action_is_recorded_whole() -> None:
+def test_a_motion_whose_end_arrives_before_its_action_is_recorded_completely() -> None:
     """A node that falls behind may receive topics in any order; a refusal comes at once."""
     recorder = Recorder("find the cup")
     recorder.on_motion_end(MotionEnd("s", 1, "move forward small", Ending.FAILED, "odometry is 2 s old"), 1.1)
@@ -157,7 +157,7 @@ def test_a_long_silence_is_broken_by_a_line(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     "sentence", ["remember that my keys hang by the lamp", "where are my keys?", "forget my keys"]
 )
-def test_a_report_holds_nothing_of_what_was_told_in_private(sentence: str) -> None:
+def test_a_report_holds_no_private_statement(sentence: str) -> None:
     recorder = Recorder(sentence)
     recorder.on_progress(Progress.of(plan_of(sentence, None), 1))
     told = Judgement(Verdict.DONE, "your keys hang by the lamp")

@@ -99,7 +99,7 @@ def test_the_robots_of_a_dead_verifier_prefill_again_elsewhere() -> None:
     assert other.state is LinkState.CONNECTED
 
 
-def test_a_verifier_that_cannot_be_found_is_looked_for_again_and_the_robot_told() -> None:
+def test_the_relay_retries_an_unknown_verifier_and_informs_the_robot() -> None:
     world = World()
     endpoint = world.endpoints.pop(b"alice".hex())
     world.relay.receive(ALICE, OPEN)

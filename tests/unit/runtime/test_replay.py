@@ -77,7 +77,7 @@ def test_what_was_written_without_the_verifier_is_not_decoded_again(tape: Tape) 
     assert steps[0].alone and list(replay_steps(steps, Echo("other"))) == []
 
 
-def test_a_recording_that_broke_off_is_read_as_far_as_it_goes(tape: Tape) -> None:
+def test_a_truncated_recording_is_read_up_to_its_end(tape: Tape) -> None:
     for step in range(40):
         tape.prompt(step, f"task {step}")
     whole = tape.close().read_bytes()
@@ -143,7 +143,7 @@ def logged(caplog: pytest.LogCaptureFixture, path: Path) -> tuple[list[RecordedS
 
 
 @pytest.mark.parametrize("cut", [1, 8, 20, 400])
-def test_a_recording_without_its_end_is_read_and_said_to_break_off(
+def test_a_recording_without_its_end_is_read_and_reported_as_truncated(
     tape: Tape, caplog: pytest.LogCaptureFixture, cut: int
 ) -> None:
     tape.path.write_bytes(long_recording(tape)[:-cut])

@@ -15,7 +15,7 @@ def test_nodes_that_the_robot_can_stand_without_are_started_again() -> None:
     assert kept.isdisjoint({spec.name for spec in (MISSION, RECORD, SIMULATION)})
 
 
-def test_a_node_that_dies_over_and_over_is_given_up_and_one_that_dies_now_and_then_is_not() -> None:
+def test_a_node_that_keeps_dying_is_not_restarted_but_one_that_rarely_dies_is() -> None:
     now_s = 0.0
     restarts = Restarts(ACTION, lambda: now_s)
     assert [restarts.allow(-9) for _ in range(MOST + 1)] == [True] * MOST + [False]

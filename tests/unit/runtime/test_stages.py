@@ -3,7 +3,7 @@ from outrider.runtime.reports.report import PoseRecord
 from outrider.runtime.reports.stages import GOAL, Stages, first_motion_s
 
 
-def test_stages_are_told_once_and_their_seconds_are_in_order():
+def test_stages_are_printed_once_and_their_seconds_are_in_order():
     now = [100.0]
     stages = Stages(lambda: now[0])
     for at_s, node, message in (
@@ -23,7 +23,7 @@ def test_stages_are_told_once_and_their_seconds_are_in_order():
     assert list(seconds) == sorted(seconds, key=seconds.get)
 
 
-def test_what_a_node_lacks_is_told_when_it_lasts():
+def test_the_fault_of_a_node_is_printed_once_it_lasts():
     stages = Stages()
     for _ in range(6):
         stages.take("verifier", "loading the model")

@@ -21,7 +21,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_next_process_of_the_same_node_finds_it_engaged_until_it_is_released(home: Path) -> None:
+def test_an_engaged_stop_outlives_the_process_of_its_node_until_its_release(home: Path) -> None:
     StopRecord("/go2/action").keep(True)
     assert StopRecord("/go2/action").engaged and not StopRecord("/action").engaged
     StopRecord("/go2/action").keep(False)
@@ -47,7 +47,7 @@ def test_the_record_of_a_process_that_ended_is_removed(home: Path, monkeypatch: 
     assert list((home / ".outrider" / "emergency_stops").iterdir()) == []
 
 
-def test_it_is_its_owners_alone_and_says_where_it_cannot_be_written(home: Path) -> None:
+def test_the_record_is_private_and_a_folder_that_cannot_be_written_is_named(home: Path) -> None:
     StopRecord("/action").keep(True)
     (file,) = (home / ".outrider" / "emergency_stops").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700

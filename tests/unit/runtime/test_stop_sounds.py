@@ -36,7 +36,7 @@ def test_no_speaker_of_the_evaluation_is_trained_on_and_none_chooses_that_is() -
     assert set(SPEAKERS).isdisjoint(CHOOSING_SPEAKERS)
 
 
-def test_sentences_have_their_word_where_it_is_said_to_be_and_other_texts_have_none() -> None:
+def test_stop_sentences_hold_their_word_at_its_position_and_other_texts_hold_none() -> None:
     rng, known = random.Random(1), vocabulary()
     for _ in range(80):
         sentence, position = stop_sentence(rng, "halt", known)
@@ -74,7 +74,7 @@ def test_a_shard_holds_windows_with_words_and_without_and_is_written_once(tmp_pa
 
 
 @needs_encoder
-def test_recordings_that_end_with_a_word_have_it_and_those_it_is_somewhere_in_are_left_out(
+def test_recordings_that_end_with_a_stop_word_count_and_those_with_one_elsewhere_are_omitted(
     tmp_path: Path,
 ) -> None:
     voice = tmp_path / "anna"

@@ -17,7 +17,7 @@ from outrider.runtime.diagnosis.topic_health import (
 BOOL, EMPTY = "std_msgs/msg/Bool", "std_msgs/msg/Empty"
 
 
-def test_publishers_of_another_type_are_named_beside_right_ones() -> None:
+def test_publishers_of_another_type_are_named_along_with_right_publishers() -> None:
     ends = [Endpoint("pad", BOOL), Endpoint("robot2/button", EMPTY)]
     fault = wrong_publishers("/e_stop", BOOL, ends)
     assert all(word in fault for word in ("/e_stop", EMPTY, "robot2/button", BOOL)) and "pad" not in fault
@@ -28,7 +28,7 @@ def test_publishers_of_another_type_are_named_beside_right_ones() -> None:
     ("published", "read", "interface"),
     [(TWIST, TWIST_STAMPED, "twist_stamped"), (TWIST_STAMPED, TWIST, "twist")],
 )
-def test_a_base_that_reads_the_other_velocity_is_told_the_parameter(
+def test_the_parameter_is_named_for_a_base_that_reads_the_other_velocity(
     published: str, read: str, interface: str
 ) -> None:
     fault = wrong_subscribers("/cmd_vel", published, [Endpoint("base", read)])
@@ -36,7 +36,7 @@ def test_a_base_that_reads_the_other_velocity_is_told_the_parameter(
     assert wrong_subscribers("/cmd_vel", published, [Endpoint("base", published)]) == ""
 
 
-def test_two_publishers_are_named_and_one_is_not() -> None:
+def test_two_publishers_are_reported_but_a_single_publisher_is_not() -> None:
     two = [Endpoint("navigator", BOOL), Endpoint("robot2/navigator", BOOL)]
     assert "2 publishers of /text (navigator, robot2/navigator)" in several_publishers("/text", two)
     assert several_publishers("/text", two[:1]) == several_publishers("/text", []) == ""

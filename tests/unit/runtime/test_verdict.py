@@ -39,7 +39,7 @@ def test_a_robot_that_stands_at_the_target_is_a_measured_success() -> None:
 
 
 @pytest.mark.parametrize("pose", [replace(THERE, x=TARGET.x - 2.0), replace(THERE, yaw=math.pi)])
-def test_a_robot_that_only_says_so_has_failed(pose: Pose2D) -> None:
+def test_a_robot_that_reports_success_far_from_the_target_has_failed(pose: Pose2D) -> None:
     judged = judged_as("find the silver bottle", REACHED, ALONE, pose)
     assert judged.verdict is Verdict.FAILED and judged.checked
 
@@ -56,7 +56,7 @@ def test_a_goal_that_failed_at_the_target_has_failed() -> None:
     assert judged_as("find the silver bottle", GONE, ALONE, THERE).verdict is Verdict.FAILED
 
 
-def test_the_thing_that_was_asked_for_counts_and_not_the_one_the_home_was_made_for() -> None:
+def test_the_requested_thing_counts_and_not_the_target_of_the_home() -> None:
     other = replace(TARGET, x=TARGET.x + 5.0, spec=ObjectSpec("ball", "red"))
     home = replace(ALONE, objects=(TARGET, other))
     assert judged_as("find the red ball", REACHED, home, THERE).verdict is Verdict.FAILED

@@ -27,7 +27,7 @@ def test_several_shapes_are_listed_once_with_rooms_and_any() -> None:
     assert page.count("\n  find the <") == 1
 
 
-def test_a_model_without_things_is_told_how_to_move() -> None:
+def test_the_words_of_a_model_without_things_list_motions() -> None:
     page = words_text("pair", Vocabulary({}))
     assert "turn left" in page and "to find a thing" not in page
 

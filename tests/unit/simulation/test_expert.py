@@ -36,7 +36,7 @@ def test_an_approach_says_where_the_target_is_and_why_look_alikes_are_not_it():
     )
 
 
-def test_where_little_is_in_view_the_free_way_is_told():
+def test_with_little_in_view_the_text_names_the_free_distance():
     assert said([BOTTLE]) == f"turn left small\napproach: silver bottle left 20 at 2.3 m; {FREE_TEXT}."
     assert said() == f"turn left large\nsearch: no silver bottle; {FREE_TEXT}."
 

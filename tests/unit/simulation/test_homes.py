@@ -71,7 +71,7 @@ def test_plans_have_one_to_eight_rooms_that_doors_join_and_nothing_stands_in_cor
             assert not any(wall.holds(door.x, door.y) for wall in home.walls)
 
 
-def test_a_home_for_a_thing_by_size_holds_its_twin_beside_it():
+def test_a_home_for_a_thing_by_size_also_holds_the_thing_in_the_other_size():
     for seed in range(12):
         home = generate_home(seed, ObjectSpec("box", "red", "small"), "hidden")
         twins = [thing for thing in home.objects if thing.spec == ObjectSpec("box", "red", "large")]

@@ -59,7 +59,7 @@ def test_the_controllers_motions_are_walked_within_five_per_cent(robot: LeggedSi
 
 
 @needs_legs
-def test_it_stands_where_it_is_told_to_stand(robot: LeggedSimulator) -> None:
+def test_the_robot_stands_still_without_a_command(robot: LeggedSimulator) -> None:
     before = robot.truth()
     for _ in range(40):
         robot.drive(Velocity(), 0.1)
@@ -92,7 +92,7 @@ def test_walking_into_a_wall_counts_as_a_collision(robot: LeggedSimulator) -> No
     assert robot.collisions >= 1
 
 
-def test_without_the_package_its_name_and_command_are_said(
+def test_the_error_without_the_package_names_it_and_its_command(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, legs.PACKAGE, None)

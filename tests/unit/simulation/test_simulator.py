@@ -110,7 +110,7 @@ robot.close()
 
 
 @pytest.mark.parametrize("system", ["without the library", "without a driver"])
-def test_a_system_that_cannot_draw_without_a_screen_is_said_with_what_to_install(system):
+def test_the_error_of_a_system_that_cannot_render_names_what_to_install(system):
     environment = {**os.environ, "__EGL_VENDOR_LIBRARY_FILENAMES": "/nowhere/driver.json"}
     for name in ("MUJOCO_GL", "MUJOCO_EGL_DEVICE_ID", "PYOPENGL_PLATFORM"):
         environment.pop(name, None)
@@ -128,7 +128,7 @@ print(len(NODES) > 5)
 """
 
 
-def test_what_draws_nothing_does_not_heed_how_to_draw():
+def test_a_simulation_without_rendering_ignores_rendering_settings():
     """Nodes on a robot import the graph's names from this package, without MuJoCo."""
     environment, command = {**os.environ, "MUJOCO_GL": "nonsense"}, [sys.executable, "-c", WITHOUT_DRAWING]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)

@@ -78,7 +78,7 @@ class Envelope:
 
     def asking(self, question: str) -> str:
         """Return the question unchanged. Raises InstructionError if the sentence does more than ask."""
-        if not self.plan(question).only_tells:
+        if not self.plan(question).only_answers:
             raise InstructionError("that is no question: say with `goal` what to do")
         return question
 

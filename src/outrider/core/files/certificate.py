@@ -44,7 +44,7 @@ def _validity(file: Path) -> list[datetime]:
     text = read_file(file).decode("latin-1")
     first = text[text.index(ssl.PEM_HEADER) : text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)]
     found = _VALIDITY.search(ssl.PEM_cert_to_DER_cert(first))
-    times = [one.decode() for one in found.groups()] if found is not None else []
+    times = [stamp.decode() for stamp in found.groups()] if found is not None else []
     # X.509 writes years until 2049 with two digits.
-    whole = [one if len(one) == 14 else ("19" if one >= "50" else "20") + one for one in times]
-    return [datetime.strptime(f"{one}+0000", "%Y%m%d%H%M%S%z") for one in whole]
+    whole = [stamp if len(stamp) == 14 else ("19" if stamp >= "50" else "20") + stamp for stamp in times]
+    return [datetime.strptime(f"{stamp}+0000", "%Y%m%d%H%M%S%z") for stamp in whole]

@@ -126,8 +126,8 @@ class Journal:
             self._keep_changed(file, newest)
 
     def _keep_changed(self, file: IO[bytes], newest: Head) -> None:
-        kept = changed_of(self.path)
-        self._go_on(file, kept, newest, f"the earlier file is not as written: it is {kept.name}")
+        changed = changed_of(self.path)
+        self._go_on(file, changed, newest, f"the earlier file is not as written: it is {changed.name}")
 
     def _go_on(self, file: IO[bytes], kept: Path, newest: Head, reason: str) -> None:
         """Start a new file; at every moment one exists."""

@@ -55,8 +55,8 @@ _Signed = TypeVar("_Signed", Entry, Head)
 
 def journal_at(path: str = "") -> Path:
     """Return the journal's file: the given one, else `$OUTRIDER_JOURNAL`, else one in the home folder."""
-    given = path or os.environ.get(JOURNAL_VARIABLE)
-    return in_home(given) if given else home_folder() / f"robot{JOURNAL_SUFFIX}"
+    setting = path or os.environ.get(JOURNAL_VARIABLE)
+    return in_home(setting) if setting else home_folder() / f"robot{JOURNAL_SUFFIX}"
 
 
 def key_of(journal: Path) -> Path:

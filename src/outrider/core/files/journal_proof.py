@@ -228,8 +228,8 @@ def _changed_lines(path: Path) -> list[bytes]:
 
 def _earlier_files(path: Path) -> tuple[int, ...]:
     """Return what identifies the earlier files, to notice when they are replaced."""
-    found = [one.stat() for one in (full_of(path), changed_of(path)) if one.exists()]
-    return tuple(number for one in found for number in (one.st_ino, one.st_mtime_ns))
+    found = [earlier.stat() for earlier in (full_of(path), changed_of(path)) if earlier.exists()]
+    return tuple(number for earlier in found for number in (earlier.st_ino, earlier.st_mtime_ns))
 
 
 def _check(path: Path) -> None:

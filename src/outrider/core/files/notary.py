@@ -87,9 +87,9 @@ class Notary:
     def _write(self, notes: list[Note]) -> None:
         """Write lines. Those that fail are counted, and the count is written with the next ones."""
         lost = self._num_lost
-        told = [(self._name, LOST, f"{lost} lines")] if lost else []
+        lost_note = [(self._name, LOST, f"{lost} lines")] if lost else []
         try:
-            self._journal.write_all([*told, *notes])
+            self._journal.write_all([*lost_note, *notes])
         except NotNamedError as error:
             self._lose(-lost)
             self._fail(error)

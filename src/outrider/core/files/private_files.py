@@ -144,10 +144,10 @@ def _leads_away(path: Path) -> ConfigError:
 
 
 def _open_descriptor(path: str, flags: int) -> int:
-    given = Path(path)
-    is_link = given.is_symlink()
-    if is_link and (given.is_file() or not given.exists()):
-        raise _leads_away(given)
+    location = Path(path)
+    is_link = location.is_symlink()
+    if is_link and (location.is_file() or not location.exists()):
+        raise _leads_away(location)
     # Truncated only after the checks below; /dev/stdout is a link that may be followed.
     follow = 0 if is_link else os.O_NOFOLLOW
     descriptor = os.open(path, flags & ~os.O_TRUNC | follow | os.O_CLOEXEC, FILE_MODE)

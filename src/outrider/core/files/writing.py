@@ -236,13 +236,13 @@ def check_not_read(output: Path | None, inputs: Iterable[object]) -> None:
     """Raise ConfigError if a file to be written is one of the inputs, which would be lost."""
     if output is None or not output.is_file():
         return
-    if any(_is_same(output, one) for one in inputs if isinstance(one, (str, Path)) and str(one)):
+    if any(_is_same(output, source) for source in inputs if isinstance(source, (str, Path)) and str(source)):
         raise ConfigError(f"{output} is what is read here: choose another file to write")
 
 
-def _is_same(output: Path, given: str | Path) -> bool:
+def _is_same(output: Path, other: str | Path) -> bool:
     try:
-        return in_home(given).samefile(output)
+        return in_home(other).samefile(output)
     except (OSError, ValueError, ConfigError):  # not the name of a file, such as a long sentence
         return False
 
@@ -260,7 +260,7 @@ def checked_folder(folder: Path | None) -> Path | None:
     Raises ConfigError.
     """
     if folder is not None:
-        missing = list(itertools.takewhile(lambda one: not one.exists(), (folder, *folder.parents)))
+        missing = list(itertools.takewhile(lambda parent: not parent.exists(), (folder, *folder.parents)))
         try:
             make_folder(folder)
         finally:

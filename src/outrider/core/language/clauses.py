@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from outrider.core.language import plan as p
 from outrider.core.language.grammar import Vocabulary, parse
 from outrider.core.language.motions import Motions, Slots
-from outrider.core.language.names import Names, Said, statement
-from outrider.core.language.unheeded import why_unheeded
+from outrider.core.language.names import Clause, Names, statement
+from outrider.core.language.unsupported import why_unsupported
 from outrider.core.language.words.amounts import Token
-from outrider.core.language.words.heeding import ANYWHERE, IN_NAMES, UNHEEDED
 from outrider.core.language.words.phrase_group import PhraseGroup
 from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
 from outrider.core.language.words.signs import PUNCTUATION
+from outrider.core.language.words.unsupported_words import ANYWHERE, IN_NAMES, UNSUPPORTED
 
 AT_NUMBER = "at a number, which may change it: "
 OF_SIGN = "leave the sign out, and write a number like 0.5 or 1000"
@@ -47,7 +47,7 @@ _LEAST_DESCRIBED, _MOST_DESCRIBED = 4, 40
 class Clauses(Motions):
     """Reads clauses. `knows`: whether the robot's memory has a thing that no model knows.
 
-    Reasons why a clause is not a step are added to `problems`. `is_unheeded`: an order has words that no
+    Reasons why a clause is not a step are added to `problems`. `is_unsupported`: an order has words that no
     motion can obey. `_is_final`: a clause was refused that must not be read as a described way either.
     """
 
@@ -56,7 +56,7 @@ class Clauses(Motions):
     knows: Callable[[str], bool]
     problems: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    is_unheeded: bool = False
+    is_unsupported: bool = False
     _is_final: bool = False
     _groups: dict[str, list[PhraseGroup]] = field(default_factory=dict)
 
@@ -77,28 +77,28 @@ class Clauses(Motions):
         """
         plain = self._plain(tokens)
         words = self._stripped(plain)
-        late = self.book.first.match(joined(plain)) if previous else None
-        if late:
-            return self._refuse_all(_NOT_FIRST.format(late[1].strip()))
+        order_word = self.book.first.match(joined(plain)) if previous else None
+        if order_word:
+            return self._refuse_all(_NOT_FIRST.format(order_word[1].strip()))
         if not words:
             return None
-        said, num_problems = Said(words, sentence, previous), len(self.problems)
-        if self._is_refused(plain, said):
+        clause, num_problems = Clause(words, sentence, previous), len(self.problems)
+        if self._is_refused(plain, clause):
             return None
         counting = (
-            g for g in self._fitting(said.text) if self._counts(g.name, previous, corrected, described)
+            g for g in self._fitting(clause.text) if self._counts(g.name, previous, corrected, described)
         )
-        for group, match in ((g.name, match) for g in counting for match in g.matches(said.text)):
-            if self.names.is_parted(match, said, group.startswith(_PARTED_BY_ANY_SIGN)):
+        for group, match in ((g.name, match) for g in counting for match in g.matches(clause.text)):
+            if self.names.is_parted(match, clause, group.startswith(_PARTED_BY_ANY_SIGN)):
                 continue
-            if group not in UNCHECKED | BARE and self._holds_unheeded(said.words, ANYWHERE):
+            if group not in UNCHECKED | BARE and self._holds_unsupported(clause.words, ANYWHERE):
                 continue
             if group == "described" and len(self.problems) > num_problems:
                 continue  # a looser phrase must not accept what a stricter one refused
-            step = _BUILDERS[group.removesuffix(_CORRECTED)](self, match.groupdict(), said)
+            step = _BUILDERS[group.removesuffix(_CORRECTED)](self, match.groupdict(), clause)
             if step is None:
                 continue
-            sign = said.sign_in_amount(match)
+            sign = clause.sign_in_amount(match)
             advice = OF_MINUS if sign == "-" else OF_SIGN
             return self._refuse(f'has "{sign}" {AT_NUMBER}{advice}') if sign else step
         return None
@@ -127,7 +127,11 @@ class Clauses(Motions):
 
     def _counts(self, group: str, previous: p.Step | None, corrected: bool, described: bool) -> bool:
         bare = group.removesuffix(_CORRECTED)
-        if bare in _VERBLESS and previous is not None and (previous.tells or isinstance(previous, p.Forget)):
+        if (
+            bare in _VERBLESS
+            and previous is not None
+            and (previous.answers or isinstance(previous, p.Forget))
+        ):
             return group == "again" and isinstance(previous, p.Forget | p.Where)
         if group == "again":
             return corrected or isinstance(previous, p.Find)
@@ -137,67 +141,73 @@ class Clauses(Motions):
 
     # One builder for each group of phrases; it returns None if the slots make no step.
 
-    def remember(self, slots: Slots, said: Said) -> p.Step | None:
+    def remember(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return the step that stores a statement, in its original spelling."""
-        return statement(said.original(slots["text"]), self.book)
+        return statement(clause.original(slots["text"]), self.book)
 
-    def forget(self, slots: Slots, said: Said) -> p.Step | None:
+    def forget(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return the step that deletes records about a thing."""
         words = self.names.bare(slots["thing"])
-        if self._holds_unheeded(words, (*ANYWHERE, "run_on")):
+        if self._holds_unsupported(words, (*ANYWHERE, "run_on")):
             return None
         slip, about = self.names.slip(words), self.names.topic(slots["thing"])
         if slip:
             return self._refuse('says "{}": say "{}" if that is meant'.format(*slip))
-        as_said = said.original(self.book.without_article(slots["thing"]))
-        others = (as_said, *self.names.forms(slots["thing"]))
+        original_words = clause.original(self.book.without_article(slots["thing"]))
+        others = (original_words, *self.names.forms(slots["thing"]))
         return p.Forget(about, others) if about else self._refuse_all(_NO_TOPIC)
 
-    def where(self, slots: Slots, said: Said) -> p.Step | None:
+    def where(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return the step that tells where a thing was last seen."""
         words = self.names.in_room(slots["thing"]) or slots["thing"]
-        what, as_said = self.names.topic(words), said.original(self.book.without_article(words))
-        return p.Where(what, said.question(), as_said) if what else None
+        what, original_words = self.names.topic(words), clause.original(self.book.without_article(words))
+        return p.Where(what, clause.question(), original_words) if what else None
 
-    def ask(self, slots: Slots, said: Said) -> p.Step | None:
+    def ask(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return the step that answers a question; None if it has a stop word and no question mark."""
-        asked = said.question()
-        return p.Ask(asked) if asked.endswith("?") or stop_words().isdisjoint(said.words) else None
+        asked = clause.question()
+        return p.Ask(asked) if asked.endswith("?") or stop_words().isdisjoint(clause.words) else None
 
-    def find(self, slots: Slots, said: Said) -> p.Step | None:
+    def find(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return the step to find a thing or the room with it; the thing if no model knows the room.
 
         "Stop at the chair" finds it; "stop at once" and "stop before it's too late" are stops.
         """
-        if said.words[0] in stop_words() and not self.names.is_place(slots["thing"]):
+        if clause.words[0] in stop_words() and not self.names.is_place(slots["thing"]):
             return None
         inside = self.names.in_room(slots["thing"])
-        room = self._to_find(inside, said, room=True) if inside else None
-        return room or self._to_find(slots["thing"], said, room=False)
+        room = self._to_find(inside, clause, room=True) if inside else None
+        return room or self._to_find(slots["thing"], clause, room=False)
 
-    def again(self, slots: Slots, said: Said) -> p.Step | None:
+    def again(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Apply the previous step to another thing: find it, ask for it or forget it too."""
         words = slots["thing"]
         if self.names.statement_in(words):
             return None
-        if said.previous is None or isinstance(said.previous, p.Find):
-            whole = said.previous is None or self.names.are_whole(said.previous.thing, words)
-            return self.find(slots, said) if whole else self._refuse_parts(said.text)
+        if clause.previous is None or isinstance(clause.previous, p.Find):
+            whole = clause.previous is None or self.names.are_whole(clause.previous.thing, words)
+            return self.find(slots, clause) if whole else self._refuse_parts(clause.text)
         name = self.names.name_of(words)
-        told = [slot for slot, _ in map(self.names.translated, self.names.bare(words))]
-        if not name or (self.book.without_article(words) == words and "kind" not in told):
+        slots_named = [slot for slot, _ in map(self.names.translated, self.names.bare(words))]
+        if not name or (self.book.without_article(words) == words and "kind" not in slots_named):
             return None
-        return p.Where(name, f"where is the {name}?") if said.previous.tells else self.forget(slots, said)
+        return (
+            p.Where(name, f"where is the {name}?") if clause.previous.answers else self.forget(slots, clause)
+        )
 
-    def alone(self, slots: Slots, said: Said) -> p.Step | None:
+    def alone(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Find a thing that the models know, with an article or "to" but no verb: "a chair", "to the cup"."""
         words = slots["thing"]
-        is_told = self.book.without_article(words) != words or words != said.text
-        return self._to_find(words, said, room=False) if is_told and self.names.names_known(words) else None
+        has_article = self.book.without_article(words) != words or words != clause.text
+        return (
+            self._to_find(words, clause, room=False)
+            if has_article and self.names.names_known(words)
+            else None
+        )
 
-    def _to_find(self, words: str, said: Said, room: bool) -> p.Step | None:
+    def _to_find(self, words: str, clause: Clause, room: bool) -> p.Step | None:
         """Return the step to find a thing that the models, the memory or a general model may know."""
-        wrong = self.names.why_no_name(words, "" if room else said.text)
+        wrong = self.names.why_no_name(words, "" if room else clause.text)
         if wrong:
             return self._refuse_all(wrong)
         thing = self.names.name_of(words)
@@ -205,41 +215,48 @@ class Clauses(Motions):
             return None
         sentence = p.sentence_to_find(thing, room)
         if self.names.is_known(thing, room):
-            trained = self.vocabulary and parse(said.text, self.vocabulary)
+            trained = self.vocabulary and parse(clause.text, self.vocabulary)
             is_order = trained and trained.room == room and not trained.text.startswith("where")
             return p.Find(thing, trained.text if trained and is_order else sentence, room=room)
         is_english = self.names.is_english(words)
         if self.vocabulary is None and is_english:
-            ends = self._holds_unheeded(said.words[-1:], ("limit_in_ways",))
-            if ends or self._holds_unheeded(said.words, IN_NAMES):
+            ends = self._holds_unsupported(clause.words[-1:], ("limit_in_ways",))
+            if ends or self._holds_unsupported(clause.words, IN_NAMES):
                 return None
             return p.Find(thing, sentence, known=False, room=room)
         if not is_english:
             refuse = self._refuse_all if self.book.language == "en" else self._refuse
             refuse(f'names "{thing}", which is not translated: say the thing in English')
         self.unknown.append(thing)
-        told = (thing, said.original(self.book.without_article(words)))
-        place = "" if room else next(filter(self.knows, told), "")
+        candidates = (thing, clause.original(self.book.without_article(words)))
+        place = "" if room else next(filter(self.knows, candidates), "")
         return p.Find(place, "", known=False) if place else None
 
-    def follow(self, slots: Slots, said: Said) -> p.Step | None:
+    def follow(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return the step that follows a route given in words."""
-        return p.Follow(said.text.strip())
+        return p.Follow(clause.text.strip())
 
-    def described(self, slots: Slots, said: Said) -> p.Step | None:
+    def described(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a way in words for a general model: it names something on the way, and sets no limits."""
-        names_something = any(word in self.book.articles for word in said.words)
-        fits = _LEAST_DESCRIBED <= len(said.words) <= _MOST_DESCRIBED and stop_words().isdisjoint(said.words)
-        if self._is_final or not names_something or not fits or self._holds_unheeded(said.words, UNHEEDED):
+        names_something = any(word in self.book.articles for word in clause.words)
+        fits = _LEAST_DESCRIBED <= len(clause.words) <= _MOST_DESCRIBED and stop_words().isdisjoint(
+            clause.words
+        )
+        if (
+            self._is_final
+            or not names_something
+            or not fits
+            or self._holds_unsupported(clause.words, UNSUPPORTED)
+        ):
             return None
-        return p.Follow(said.text.strip())
+        return p.Follow(clause.text.strip())
 
-    def way(self, slots: Slots, said: Said) -> p.Step | None:
+    def way(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a turn if the sentence consists of a side; None for "right, go to the door"."""
-        told = self.bare(self.book.tokens(said.sentence))
-        return self.turn(slots, said) if len(told) == len(said.words) else None
+        bare_words = self.bare(self.book.tokens(clause.sentence))
+        return self.turn(slots, clause) if len(bare_words) == len(clause.words) else None
 
-    def other(self, slots: Slots, said: Said) -> p.Step | None:
+    def other(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a correction to another object, of the named kind if there is one."""
         if slots.get("thing") is None:
             return p.Correct(other=True)
@@ -249,65 +266,65 @@ class Clauses(Motions):
             return None
         if self.book.language != "en" and not self.names.is_english(slots["thing"]):
             return None
-        told = [self.names.translated(word) for word in words]
-        kind = " ".join(word for _, word in told)
-        if self.vocabulary is not None and not all(slot for slot, _ in told) and not self.knows(kind):
+        translations = [self.names.translated(word) for word in words]
+        kind = " ".join(word for _, word in translations)
+        if self.vocabulary is not None and not all(slot for slot, _ in translations) and not self.knows(kind):
             return self._refuse(f'names "{kind}", which neither the model nor memory knows')
         return p.Correct(other=True, kind=kind)
 
-    def which(self, slots: Slots, said: Said) -> p.Step | None:
+    def which(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a correction of the object's distinguishing words; None for other words."""
-        told = [self.names.translated(word) for word in self.book.grouped(slots["which"].split())]
-        if len(told) == 1 and self.names.bare(slots["which"]) and self.names.is_english(slots["which"]):
-            told = [(slot or "colour", word) for slot, word in told]
-        filled = dict(told)
-        tells = len(filled) == len(told) and all(self.names.tells(*one) for one in told)
-        return p.Correct(**filled) if tells else None  # type: ignore[arg-type]
+        pairs = [self.names.translated(word) for word in self.book.grouped(slots["which"].split())]
+        if len(pairs) == 1 and self.names.bare(slots["which"]) and self.names.is_english(slots["which"]):
+            pairs = [(slot or "colour", word) for slot, word in pairs]
+        filled = dict(pairs)
+        is_complete = len(filled) == len(pairs) and all(self.names.distinguishes(*pair) for pair in pairs)
+        return p.Correct(**filled) if is_complete else None  # type: ignore[arg-type]
 
-    def side(self, slots: Slots, said: Said) -> p.Step | None:
+    def side(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a correction to an object on a side, or beside the last one if no model knows sides."""
         side = self.book.key_of("sides", slots["side"])
         known = self.vocabulary is not None and self.vocabulary.fills(side, ("side",))
         return p.Correct(side=side) if known else p.Correct(beside=side)
 
-    def beside(self, slots: Slots, said: Said) -> p.Step | None:
+    def beside(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a correction to an object on one side of the last one."""
         return p.Correct(beside=self.book.key_of("sides", slots["side"]))
 
-    def _holds_unheeded(self, words: Sequence[str], kinds: Iterable[str]) -> bool:
+    def _holds_unsupported(self, words: Sequence[str], kinds: Iterable[str]) -> bool:
         """Return whether words hold something that no motion can obey; if so, add the problem."""
-        problem = why_unheeded(self.book, words, kinds)
+        problem = why_unsupported(self.book, words, kinds)
         if problem:
-            self.is_unheeded = True
+            self.is_unsupported = True
             self.problems.append(problem)
         return bool(problem)
 
-    def _is_refused(self, plain: Sequence[Token], said: Said) -> bool:
+    def _is_refused(self, plain: Sequence[Token], clause: Clause) -> bool:
         """Return whether a clause is a phrase that is understood but refused; if so, add the problem."""
         whole = joined(self.book.without(self.book.polite_before, plain))
-        found = self.book.refused.fullmatch(whole) or self.book.refused.fullmatch(said.text)
-        if found and found.lastgroup:
-            self._refuse_all(WHY_REFUSED[found.lastgroup].format(self.book.as_written(whole)))
-        return found is not None
+        match = self.book.refused.fullmatch(whole) or self.book.refused.fullmatch(clause.text)
+        if match and match.lastgroup:
+            self._refuse_all(WHY_REFUSED[match.lastgroup].format(self.book.as_written(whole)))
+        return match is not None
 
     def _refuse_parts(self, words: str) -> p.Step | None:
-        beside = f'says "{self.book.as_written(words)}" beside another thing'
-        return self._refuse_all(f'{beside}: name each with its kind, "the red ball"')
+        problem = f'says "{self.book.as_written(words)}" beside another thing'
+        return self._refuse_all(f'{problem}: name each with its kind, "the red ball"')
 
     def _refuse_all(self, problem: str) -> p.Step | None:
-        self._is_final = self.is_unheeded = True
+        self._is_final = self.is_unsupported = True
         return self._refuse(problem)
 
 
-_Builder = Callable[[Clauses, Slots, Said], p.Step | None]
+_Builder = Callable[[Clauses, Slots, Clause], p.Step | None]
 
 
 def _always(step: p.Step) -> _Builder:
-    return lambda clauses, slots, said: step
+    return lambda clauses, slots, clause: step
 
 
 def _turned(degrees: float) -> _Builder:
-    return lambda clauses, slots, said: clauses.turned(slots, degrees)
+    return lambda clauses, slots, clause: clauses.turned(slots, degrees)
 
 
 _ABOUT_THINGS = ("remember", "forget", "where", "ask", "find", "again", "alone", "follow", "described")

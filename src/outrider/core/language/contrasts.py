@@ -32,8 +32,11 @@ def contrasted(clauses: Clauses, tokens: Sequence[Token], sentence: str) -> Step
 def _differ(step: Step | None, other: Step | None) -> bool:
     """Return whether what is meant and what is denied cannot be the same thing."""
     if isinstance(step, Correct) and isinstance(other, Correct):
-        told = [(bool(one.other), bool(one.colour), bool(one.size), bool(one.side)) for one in (step, other)]
-        return step != other and told[0] == told[1]
+        properties = [
+            (bool(correction.other), bool(correction.colour), bool(correction.size), bool(correction.side))
+            for correction in (step, other)
+        ]
+        return step != other and properties[0] == properties[1]
     if isinstance(step, Correct) and isinstance(other, Find):
         return bool(step.colour) and Thing.of(other.thing).colour not in ("", step.colour)
     if not isinstance(step, Find) or not isinstance(other, Find | Correct):
@@ -51,11 +54,11 @@ def _contrasts(book: Phrasebook, tokens: Sequence[Token]) -> Iterator[_Contrast]
     if len(tokens) > _MOST_TOKENS or any(token.word == "?" for token in tokens):
         return
     opened = _openers(book, tokens)
-    said, corrects = tokens[opened:], opened > 0
+    rest, corrects = tokens[opened:], opened > 0
     negations = book.words("not_this")
-    at = next((at for at, token in enumerate(said) if token.word in negations), len(said))
-    before, after = said[:at], said[at + 1 :]
-    is_plain = at < len(said) and said[at].word not in book.words("correction")
+    at = next((at for at, token in enumerate(rest) if token.word in negations), len(rest))
+    before, after = rest[:at], rest[at + 1 :]
+    is_plain = at < len(rest) and rest[at].word not in book.words("correction")
     begins = {*book.articles, *(token.word for token in before)}
     if before and after and (before[-1].word in PUNCTUATION or (is_plain and after[0].word in begins)):
         yield before, after, corrects

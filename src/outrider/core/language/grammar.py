@@ -146,12 +146,11 @@ class Vocabulary:
 
     def thing(self, words: str) -> Thing | None:
         """Return the thing that the words name, one word for each slot in order; None if they name none."""
-        said = words.split()
+        parts = words.split()
         for shape in self.named_shapes:
-            if len(said) == len(shape) and all(
-                word in self.words(slot) for word, slot in zip(said, shape, strict=True)
-            ):
-                return Thing(**dict(zip(shape, said, strict=True)))
+            filled = dict(zip(shape, parts, strict=False))
+            if len(parts) == len(shape) and all(word in self.words(slot) for slot, word in filled.items()):
+                return Thing(**filled)
         return None
 
     def names(self, words: str) -> bool:
@@ -164,12 +163,12 @@ class Vocabulary:
         Empty if the model was made for no such thing, or for no rooms. A thing with a size or side is
         definite, "the small ball", and names no room.
         """
-        is_one = "size" in shape or "side" in shape
-        if shape not in self.named_shapes or (room and (is_one or not self.rooms)):
+        is_definite = "size" in shape or "side" in shape
+        if shape not in self.named_shapes or (room and (is_definite or not self.rooms)):
             return ()
         if room:
             return ROOM_PHRASINGS
-        forms = tuple(form for form in FIND_PHRASINGS if not is_one or " a {}" not in form)
+        forms = tuple(form for form in FIND_PHRASINGS if not is_definite or " a {}" not in form)
         return (*forms, *ANY_PHRASINGS) if shape == ("kind",) else forms
 
     @cached_property
@@ -196,13 +195,13 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Near:
-    """The form nearest to a sentence that is no instruction. `said`: the form with its slots filled.
+    """The form nearest to a sentence that is no instruction. `sentence`: the form with its slots filled.
 
     `unknown`: words of the sentence in a slot whose vocabulary lacks them, by slot; `missing`: slots for
     which the sentence has no word.
     """
 
-    said: str
+    sentence: str
     unknown: Mapping[str, str]
     missing: tuple[str, ...]
 
@@ -230,8 +229,9 @@ def parse(sentence: str, vocabulary: Vocabulary) -> Instruction | None:
     text = normalise_instruction(sentence)
     words = _words(_without_politeness(text))
     matches = ((form, _match(words, form.tokens, vocabulary)) for form in vocabulary.forms)
-    found = [form.fill(filled) for form, filled in matches if filled is not None]
-    return next((one for one in found if one.text == text), found[0] if found else None)
+    matching = [form.fill(filled) for form, filled in matches if filled is not None]
+    exact = (instruction for instruction in matching if instruction.text == text)
+    return next(exact, matching[0] if matching else None)
 
 
 def nearest(sentence: str, vocabulary: Vocabulary) -> Near | None:
@@ -241,7 +241,7 @@ def nearest(sentence: str, vocabulary: Vocabulary) -> Near | None:
     price, dropped = cache(partial(_price, vocabulary)), partial(_dropped, vocabulary)
     for form in vocabulary.forms if len(words) <= _LONGEST_WORDS else ():
         cost, pairs = aligned(words, form.tokens, partial(dropped, bool(form.shape)), _missing, price)
-        anchored = any(said and token == fixed for said, token, fixed in pairs if token not in _ARTICLES)
+        anchored = any(word and token == fixed for word, token, fixed in pairs if token not in _ARTICLES)
         if cost < best and anchored:
             best, at = cost, (form, pairs)
     return _near(*at, vocabulary) if at else None
@@ -256,9 +256,9 @@ def example(sentence: str, vocabulary: Vocabulary) -> str:
         return "move forward"
     words = _words(sentence.lower())
     strange = [word for word in words if not vocabulary.fills(word)]
-    said = {slot: _first_known(words, strange, vocabulary.words(slot)) for slot in vocabulary.slots}
-    shape = max(vocabulary.named_shapes, key=lambda slots: _num_said(slots, said))
-    thing = {slot: said[slot] or _default(slot, vocabulary) for slot in shape}
+    filled = {slot: _first_known(words, strange, vocabulary.words(slot)) for slot in vocabulary.slots}
+    shape = max(vocabulary.named_shapes, key=lambda slots: _num_filled(slots, filled))
+    thing = {slot: filled[slot] or _default(slot, vocabulary) for slot in shape}
     return FIND_PHRASINGS[0].format(Thing(**thing).phrase)
 
 
@@ -268,10 +268,10 @@ def _first_known(words: Sequence[str], strange: Sequence[str], choices: Sequence
     return next(filter(None, (*(word for word in words if word in choices), *slips)), "")
 
 
-def _num_said(shape: Sequence[str], said: Mapping[str, str]) -> tuple[int, int]:
+def _num_filled(shape: Sequence[str], filled: Mapping[str, str]) -> tuple[int, int]:
     """Return how many slots of a shape are said; ties go to the shape with fewer unsaid slots."""
-    num_said = sum(bool(said[slot]) for slot in shape)
-    return num_said, num_said - len(shape)
+    num_filled = sum(bool(filled[slot]) for slot in shape)
+    return num_filled, num_filled - len(shape)
 
 
 def _default(slot: str, vocabulary: Vocabulary) -> str:
@@ -323,8 +323,8 @@ def _match(words: Sequence[str], tokens: Sequence[str], vocabulary: Vocabulary) 
 
 def _dropped(vocabulary: Vocabulary, is_of_a_thing: bool, word: str) -> float:
     """Return the cost of omitting a word; one that distinguishes a thing must not be omitted."""
-    tells = is_of_a_thing and (vocabulary.fills(word) or word in (*SIZES, *SIDES))
-    return _FAR if tells else _EXTRA_WORD
+    distinguishes = is_of_a_thing and (vocabulary.fills(word) or word in (*SIZES, *SIDES))
+    return _FAR if distinguishes else _EXTRA_WORD
 
 
 def _missing(token: str) -> tuple[float, str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from outrider.core.language import plan as p
-from outrider.core.language.names import Said
+from outrider.core.language.names import Clause
 from outrider.core.language.words.phrasebook import Phrasebook
 
 TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
@@ -25,7 +25,7 @@ class Motions:
     book: Phrasebook
     problems: list[str]
 
-    def turn(self, slots: Slots, said: Said) -> p.Step | None:
+    def turn(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a turn in degrees, left positive; add a problem if it cannot be carried out."""
         units = dict.fromkeys(self.book.words("degrees"), 1.0)
         degrees = self._amount(slots.get("angle"), units, TURN_DEG[self._size(slots)])
@@ -41,7 +41,7 @@ class Motions:
         """Return a turn by `degrees`, to the left unless a side is named."""
         return p.Turn(self._sign(slots) * degrees)
 
-    def forward(self, slots: Slots, said: Said) -> p.Step | None:
+    def forward(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a move ahead in metres; add a problem for a distance out of range."""
         metres = self._amount(slots.get("distance"), self.book.metres, MOVE_M[self._size(slots)])
         if metres is None:
@@ -50,12 +50,12 @@ class Motions:
             return self._refuse(f"goes from 0.1 to {p.MOST_MOVE_M:g} m at once, not {metres:g} m")
         return p.Move(metres)
 
-    def back(self, slots: Slots, said: Said) -> p.Step | None:
+    def back(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a move backwards, with the distance read as in `forward`."""
-        step = self.forward(slots, said)
+        step = self.forward(slots, clause)
         return p.Move(-step.metres) if isinstance(step, p.Move) else None
 
-    def point(self, slots: Slots, said: Said) -> p.Step | None:
+    def point(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return the step to a point on the floor; add a problem for one that is too far."""
         x, y = self._coordinate(slots["x"]), self._coordinate(slots["y"])
         if x is None or y is None:
@@ -65,7 +65,7 @@ class Motions:
             return self._refuse(f"goes to points up to {p.MOST_POINT_M:g} m from the start, not {point}")
         return p.Go(x, y)
 
-    def wait(self, slots: Slots, said: Said) -> p.Step | None:
+    def wait(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a pause in seconds; add a problem for one that is too long."""
         seconds = self._amount(slots.get("seconds"), self.book.seconds, PAUSE_S)
         if seconds is None:
@@ -76,21 +76,21 @@ class Motions:
 
     # Slots.
 
-    def _amount(self, said: str | None, units: Mapping[str, float], usual: float) -> float | None:
+    def _amount(self, words: str | None, units: Mapping[str, float], usual: float) -> float | None:
         """Return an amount, `usual` if none is said; None, and a problem, if it is not one plain number."""
-        if said is None:
+        if words is None:
             return usual
-        number = [word for word in said.split() if word not in units]
-        return self._number(number, self.book.numerals.amount(said, units))
+        number = [word for word in words.split() if word not in units]
+        return self._number(number, self.book.numerals.amount(words, units))
 
-    def _coordinate(self, said: str) -> float | None:
-        *sign, number = said.split()
+    def _coordinate(self, words: str) -> float | None:
+        *sign, number = words.split()
         count = self._number([number], self.book.numerals.digits(number))
         return -count if count is not None and sign else count
 
-    def _number(self, said: Sequence[str], count: float | None) -> float | None:
+    def _number(self, written: Sequence[str], count: float | None) -> float | None:
         if count is None:
-            words = self.book.as_written(" ".join(said))
+            words = self.book.as_written(" ".join(written))
             self._refuse(f'says "{words}", which is not one plain number: {WRITE_PLAIN}')
         return count
 

@@ -20,14 +20,14 @@ _UNCHECKED = '"{}": a general model takes any words; whether it knows these is n
 
 @dataclass(frozen=True)
 class Step:
-    """One step. `moves`: it may move the robot; `tells`: it answers, and changes nothing.
+    """One step. `moves`: it may move the robot; `answers`: it answers, and changes nothing.
 
-    `said`: its plain words; `short`: the argument in its intent. Both have the step's fields in braces.
+    `template`: its plain words; `short`: the argument in its intent. Both have the step's fields in braces.
     """
 
     moves: ClassVar[bool] = False
-    tells: ClassVar[bool] = False
-    said: ClassVar[str] = ""
+    answers: ClassVar[bool] = False
+    template: ClassVar[str] = ""
     short: ClassVar[str] = ""
 
     @property
@@ -39,7 +39,7 @@ class Step:
     @property
     def words(self) -> str:
         """The step in plain words."""
-        return self.said.format(**vars(self))
+        return self.template.format(**vars(self))
 
     def note(self, is_general: bool) -> str:
         """Return what the step assumes, for a general model or one made for few words; empty if nothing."""
@@ -82,7 +82,7 @@ class Follow(Step):
 
     instruction: str
     moves: ClassVar[bool] = True
-    said: ClassVar[str] = "{instruction}"
+    template: ClassVar[str] = "{instruction}"
     short: ClassVar[str] = "{instruction}"
 
     def note(self, is_general: bool) -> str:
@@ -94,7 +94,7 @@ class Return(Step):
     """Come back to where the plan began."""
 
     moves: ClassVar[bool] = True
-    said: ClassVar[str] = "come back to where this plan began"
+    template: ClassVar[str] = "come back to where this plan began"
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Home(Step):
     """Go home: to the place that was named home, or to where the robot started."""
 
     moves: ClassVar[bool] = True
-    said: ClassVar[str] = "go home"
+    template: ClassVar[str] = "go home"
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Go(Step):
     x: float
     y: float
     moves: ClassVar[bool] = True
-    said: ClassVar[str] = "go to the point {x:g} {y:g}"
+    template: ClassVar[str] = "go to the point {x:g} {y:g}"
     short: ClassVar[str] = "{x:g}, {y:g}"
 
 
@@ -167,7 +167,7 @@ class Wait(Step):
     """Stand still for some seconds."""
 
     seconds: float
-    said: ClassVar[str] = "wait {seconds:g} s"
+    template: ClassVar[str] = "wait {seconds:g} s"
     short: ClassVar[str] = "{seconds:g}"
 
 
@@ -175,26 +175,26 @@ class Wait(Step):
 class Stop(Step):
     """Stop the robot now."""
 
-    said: ClassVar[str] = "stop at once"
+    template: ClassVar[str] = "stop at once"
 
 
 @dataclass(frozen=True)
 class See(Step):
     """Say what the newest picture shows."""
 
-    tells: ClassVar[bool] = True
-    said: ClassVar[str] = "say what is in sight, without moving"
+    answers: ClassVar[bool] = True
+    template: ClassVar[str] = "say what is in sight, without moving"
 
 
 @dataclass(frozen=True)
 class Where(Step):
-    """Say where a thing is or was seen; `question` and `as_said` are the person's own words."""
+    """Say where a thing is or was seen; `question` and `original_words` are the person's own words."""
 
     what: str
     question: str = field(default="", compare=False)
-    as_said: str = field(default="", compare=False)
-    tells: ClassVar[bool] = True
-    said: ClassVar[str] = "say where the {what} is, without moving"
+    original_words: str = field(default="", compare=False)
+    answers: ClassVar[bool] = True
+    template: ClassVar[str] = "say where the {what} is, without moving"
     short: ClassVar[str] = "{what}"
 
 
@@ -202,8 +202,8 @@ class Where(Step):
 class Did(Step):
     """Say what was done."""
 
-    tells: ClassVar[bool] = True
-    said: ClassVar[str] = "say what was done, without moving"
+    answers: ClassVar[bool] = True
+    template: ClassVar[str] = "say what was done, without moving"
 
 
 @dataclass(frozen=True)
@@ -211,8 +211,8 @@ class Ask(Step):
     """Answer any other question from memory."""
 
     question: str
-    tells: ClassVar[bool] = True
-    said: ClassVar[str] = 'answer "{question}" from memory, without moving'
+    answers: ClassVar[bool] = True
+    template: ClassVar[str] = 'answer "{question}" from memory, without moving'
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Remember(Step):
     text: str
     visibility: Visibility = Visibility.PRIVATE
     here: bool = False
-    said: ClassVar[str] = 'remember "{text}" ({visibility.value})'
+    template: ClassVar[str] = 'remember "{text}" ({visibility.value})'
 
 
 @dataclass(frozen=True)
@@ -257,15 +257,15 @@ class Correct(Step):
 
     @property
     def intent(self) -> str:
-        return f"correct({_words('other' * self.other, self._told, self.beside, self.kind)})"
+        return f"correct({_words('other' * self.other, self._qualities, self.beside, self.kind)})"
 
     @property
     def words(self) -> str:
         beside = f"to the {self.beside} of it" if self.beside else ""
-        return _words("find the", self._told or "other", self.kind or "one", beside)
+        return _words("find the", self._qualities or "other", self.kind or "one", beside)
 
     @property
-    def _told(self) -> str:
+    def _qualities(self) -> str:
         return _words(self.side, self.size, self.colour)
 
 
@@ -282,9 +282,9 @@ class Plan:
         return any(step.moves for step in self.steps)
 
     @property
-    def only_tells(self) -> bool:
+    def only_answers(self) -> bool:
         """Whether all steps are questions."""
-        return all(step.tells for step in self.steps)
+        return all(step.answers for step in self.steps)
 
     @property
     def intent(self) -> str:

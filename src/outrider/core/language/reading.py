@@ -28,7 +28,7 @@ from outrider.core.language.plan import (
     Stop,
 )
 from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
-from outrider.core.language.unheeded import WHY_UNHEEDED, why_unheeded
+from outrider.core.language.unsupported import WHY_UNSUPPORTED, why_unsupported
 from outrider.core.language.words.amounts import Token
 from outrider.core.language.words.misspellings import mended_texts
 from outrider.core.language.words.phrasebook import Phrasebook, joined
@@ -82,7 +82,7 @@ class Reading:
         wrong = self._why_not_remembered(steps)
         if wrong:
             self.clauses.problems.insert(0, wrong)
-            self.clauses.is_unheeded = True
+            self.clauses.is_unsupported = True
             return None
         if len(steps) > MOST_STEPS:
             self.clauses.problems.insert(0, f"has {len(steps)} steps; at most {MOST_STEPS} are taken")
@@ -113,10 +113,11 @@ class Reading:
         if self.clauses.names.is_vague(text):
             return NOTHING_TO_REMEMBER
         begins = self.sentence.rfind(text)  # what comes before it is a step of its own
-        inside = [one for one in links if self.tokens[one.string.count(" ", 0, one.start())].start > begins]
+        starts = (self.tokens[link.string.count(" ", 0, link.start())].start for link in links)
+        inside = [link for link, start in zip(links, starts, strict=True) if start > begins]
         acts = [step for step in self._after(inside) if step.moves or isinstance(step, Forget | Remember)]
-        is_told = self.clauses.names.tells_of_someone(text)
-        more = [step for step in acts if not (step.moves and is_told)]
+        mentions_someone = self.clauses.names.has_pronoun(text)
+        more = [step for step in acts if not (step.moves and mentions_someone)]
         return REMEMBERS_AND_MORE if more and ":" not in text else ""
 
     def _after(self, links: Iterable[re.Match[str]]) -> Iterator[Step]:
@@ -131,10 +132,11 @@ class Reading:
         The "and" of "over and over" and the "next" of "next week" divide no steps.
         """
         words = [token.word for token in self.tokens]
-        found = self.book.unheeded(words, ("beyond",)), self.book.unheeded(words, ("condition",))
-        parts = (one for one in found if one and " " in one[1])
-        told = (one for one in parts if one[0] == "beyond" or self.book.connector.match(f"{one[1]} "))
-        return next((WHY_UNHEEDED[kind].format(words) for kind, words in told), "")
+        found = self.book.unsupported(words, ("beyond",)), self.book.unsupported(words, ("condition",))
+        for kind, phrase in filter(None, found):
+            if " " in phrase and (kind == "beyond" or self.book.connector.match(f"{phrase} ")):
+                return WHY_UNSUPPORTED[kind].format(phrase)
+        return ""
 
     def steps(self, described: bool) -> tuple[Step, ...] | None:
         """Return the steps of the sentence as it is, without a correction's "no"."""
@@ -159,7 +161,7 @@ class Reading:
         return frozenset(token.word for token in self.tokens if self._is_known(token.word))
 
     @property
-    def told_words(self) -> list[str]:
+    def plain_words(self) -> list[str]:
         """The words without politeness and punctuation."""
         return [token.word for token in self.clauses.bare(self.tokens)]
 
@@ -169,15 +171,15 @@ class Reading:
         Raises InstructionError for a plan that acts, to have it confirmed. An order never becomes a
         question, and nothing does by correcting words of `kept`.
         """
-        mended = (one for one in self._mended(kept) if not (is_order and one[1].only_tells))
-        text, plan = next(mended, ("", None))
+        plans = (entry for entry in self._mended(kept) if not (is_order and entry[1].only_answers))
+        text, plan = next(plans, ("", None))
         if plan is None:
             return None
-        if plan.only_tells:
+        if plan.only_answers:
             return replace(plan, notes=(*plan.notes, f'read as "{text}"'))
-        said = shortened(self.sentence)
+        quoted = shortened(self.sentence)
         raise InstructionError(
-            f'"{said}" is no instruction that this model knows: did you mean "{text}"?', meant=text
+            f'"{quoted}" is no instruction that this model knows: did you mean "{text}"?', meant=text
         )
 
     def _without_correction(self) -> tuple[list[Token], bool]:
@@ -193,7 +195,7 @@ class Reading:
 
         Not before a comma. A negation that is no word for "not" forbids only after a different opener.
         """
-        *before, (last, paused) = [(one["said"], one["pause"]) for one in self.book.opener.finditer(openers)]
+        *before, (last, paused) = [(m["said"], m["pause"]) for m in self.book.opener.finditer(openers)]
         if paused:
             return False
         is_not = self.book.as_written(last) in self.book.words("denying")
@@ -220,7 +222,7 @@ class Reading:
         The rest is read once for each kind of previous step; otherwise the ways to split a sentence would
         double with every "and".
         """
-        previous = _as_heeded(previous)
+        previous = _without_words(previous)
         key = (len(tokens), previous, corrected, described)
         if key not in self._parts:
             self._parts[key] = self._first_split(tokens, previous, corrected, described)
@@ -243,7 +245,7 @@ class Reading:
                 continue
             if first.intent != ANY_QUESTION or "?" in link[0]:
                 return (first, *rest)
-            if tokens[-1].word != "?" and not all(step.tells for step in rest):
+            if tokens[-1].word != "?" and not all(step.answers for step in rest):
                 self.clauses.problems.insert(0, ASKS_AND_ORDERS)
                 return None
         return (step,) if step is not None else None
@@ -268,9 +270,10 @@ class Reading:
         signs = itertools.takewhile(lambda word: word in PUNCTUATION, after)
         if "?" not in signs and not self.book.words("asking").intersection(words[-1:]):
             return False
-        told = [token.word for token in self.tokens[: len(self.tokens) - len(tokens)]]
-        asked = "".join(f"{word} " for word in told).rpartition("? ")[2]
-        goes_on = previous is not None and previous.tells and not self.book.connector.fullmatch(asked or ", ")
+        words_before = [token.word for token in self.tokens[: len(self.tokens) - len(tokens)]]
+        asked = "".join(f"{word} " for word in words_before).rpartition("? ")[2]
+        is_link = self.book.connector.fullmatch(asked or ", ") is not None
+        goes_on = previous is not None and previous.answers and not is_link
         return goes_on or self.book.request.search(f"{asked}{' '.join(words)} ") is None
 
     def _denies(self) -> bool:
@@ -278,9 +281,8 @@ class Reading:
         return self.book.denies([token.word for token in self.tokens])
 
     def _is_known(self, word: str) -> bool:
-        slots = self.vocabulary.slots.values() if self.vocabulary else ()
-        held = word in self.book.lexicon or word in self.book.unmended
-        return held or word in PUNCTUATION or any(word in words for words in slots)
+        in_language = word in self.book.lexicon or word in self.book.unmended
+        return in_language or word in PUNCTUATION or word in self._vocabulary_words()
 
     def _mended(self, kept: Collection[str]) -> Iterator[tuple[str, Plan]]:
         """Yield plans within a few typing errors; none for a sentence that says what not to do."""
@@ -288,7 +290,7 @@ class Reading:
             reading = Reading(self.book, text, self.vocabulary, self.knows)
             plan = reading.plan()
             if plan is not None and (
-                self._asks(reading, kept) if plan.only_tells else self._is_meant(reading)
+                self._asks(reading, kept) if plan.only_answers else self._is_meant(reading)
             ):
                 yield text, plan
 
@@ -306,15 +308,15 @@ class Reading:
         lost, added = self._changed(mended)
         slips = {word: closest(word, added) for word in lost if self._is_strange(word)}
         is_whole = all(slips.get(word) or word in self.book.articles for word in lost)
-        told = (*self._vocabulary_words(), *self.book.spoken("sides"), *self.book.spoken("sizes"))
-        telling = {word for entry in (*told, *self.book.numerals.words) for word in entry.split()}
+        entries = (*self._vocabulary_words(), *self.book.spoken("sides"), *self.book.spoken("sizes"))
+        telling = {word for entry in (*entries, *self.book.numerals.words) for word in entry.split()}
         more = added - set(slips.values()) - self.book.articles
-        after_first = set(mended.told_words[1:2]) - telling
-        return is_whole and more <= after_first and not why_unheeded(self.book, self.told_words)
+        after_first = set(mended.plain_words[1:2]) - telling
+        return is_whole and more <= after_first and not why_unsupported(self.book, self.plain_words)
 
     def _changed(self, mended: Reading) -> tuple[set[str], set[str]]:
         """Return the words that a corrected sentence lacks, and those that it adds."""
-        own, other = Counter(self.told_words), Counter(mended.told_words)
+        own, other = Counter(self.plain_words), Counter(mended.plain_words)
         return set(own - other), set(other - own)
 
     def mended_texts(self) -> Iterator[str]:
@@ -332,15 +334,13 @@ class Reading:
 
     def _nearest(self) -> list[str]:
         """Return the words of the nearest trained sentence, if all of them are known."""
-        near = (
-            nearest(self.sentence, self.vocabulary)
-            if self.vocabulary and self.book.language == "en"
-            else None
-        )
-        return near.said.split() if near and not near.unknown and not near.missing else []
+        if not self.vocabulary or self.book.language != "en":
+            return []
+        near = nearest(self.sentence, self.vocabulary)
+        return near.sentence.split() if near and not near.unknown and not near.missing else []
 
 
-def _as_heeded(previous: Step | None) -> Step | None:
+def _without_words(previous: Step | None) -> Step | None:
     """Return a step without its words where the next step does not depend on them."""
     return type(previous)("") if isinstance(previous, Ask | Follow | Remember) else previous
 

@@ -7,7 +7,7 @@ from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Near, Vocabulary, example, nearest
 from outrider.core.language.prompt import normalise_instruction
-from outrider.core.language.unheeded import why_unheeded
+from outrider.core.language.unsupported import why_unsupported
 from outrider.core.language.words.phrasebook import Phrasebook, phrasebook
 from outrider.core.language.words.signs import PUNCTUATION
 from outrider.core.language.words.things import SIDES, SIZES
@@ -24,29 +24,29 @@ def refusal(
     sentence: str, vocabulary: Vocabulary | None, book: Phrasebook, clauses: Clauses
 ) -> InstructionError:
     """Return why a sentence is not a plan, and what to say instead."""
-    said = shortened(sentence)
+    quoted = shortened(sentence)
     words = [token.word for token in book.tokens(sentence) if token.word not in PUNCTUATION]
     sizes = (("characters", len(sentence), MOST_CHARACTERS), ("words", len(words), MOST_WORDS))
     for what, size, most in sizes:
         if size > most:
             return too_long(size, what, most)
     if clauses.problems:
-        return InstructionError(f'"{said}" is refused: it {clauses.problems[0]}')
-    unheeded = why_unheeded(book, words)
-    if unheeded:
-        return InstructionError(f'"{said}" {unheeded}')
+        return InstructionError(f'"{quoted}" is refused: it {clauses.problems[0]}')
+    unsupported = why_unsupported(book, words)
+    if unsupported:
+        return InstructionError(f'"{quoted}" {unsupported}')
     if len({book.key_of("sides", word) for word in words if word in book.spoken("sides")}) > 1:
         return InstructionError(
-            f'"{said}" says left and right at once: say one of them, or one after the other in full'
+            f'"{quoted}" says left and right at once: say one of them, or one after the other in full'
         )
     if clauses.unknown and vocabulary is not None:
-        return _unknown_thing(said, clauses.unknown[-1], vocabulary)
-    others = why_unheeded(book, words, ("order_in_ways",))
-    if others:
-        return InstructionError(f'"{said}" {others}')
+        return _unknown_thing(quoted, clauses.unknown[-1], vocabulary)
+    in_route = why_unsupported(book, words, ("order_in_ways",))
+    if in_route:
+        return InstructionError(f'"{quoted}" {in_route}')
     sample = FIND_EXAMPLE if vocabulary is None else example(sentence, vocabulary)
     return InstructionError(
-        f'"{said}" is no instruction that this model knows: say what to find, such as "{sample}", '
+        f'"{quoted}" is no instruction that this model knows: say what to find, such as "{sample}", '
         f'or how to move, such as "turn left"; {ALL_WORDS}'
     )
 
@@ -56,16 +56,16 @@ def too_long(num: int, what: str, most: int) -> InstructionError:
     return InstructionError(f"the instruction has {num} {what}; at most {most} are taken: say less")
 
 
-def _unknown_thing(said: str, thing: str, vocabulary: Vocabulary) -> InstructionError:
+def _unknown_thing(quoted: str, thing: str, vocabulary: Vocabulary) -> InstructionError:
     lacking = _lacking(thing, vocabulary)
-    asks = bool(vocabulary.named_shapes) and not lacking
-    near = nearest(f"find the {thing}", vocabulary) if asks else None
+    can_suggest = bool(vocabulary.named_shapes) and not lacking
+    near = nearest(f"find the {thing}", vocabulary) if can_suggest else None
     if near is not None and near.unknown:
         return InstructionError(f"{_unknown(near, vocabulary)}; {ALL_WORDS}")
     if near is not None and near.missing:
         slot = near.missing[0]
-        also = f'say it too, such as "{near.said}"; {_known(slot, vocabulary)}'
-        return InstructionError(f'"{said}" names no {slot}: {also}')
+        also = f'say it too, such as "{near.sentence}"; {_known(slot, vocabulary)}'
+        return InstructionError(f'"{quoted}" names no {slot}: {also}')
     why = f"tells no things apart by their {lacking}" if lacking else f'knows no "{thing}"'
     sample = example(thing, vocabulary)
     return InstructionError(f'the model {why}: say what it knows, such as "{sample}"; {ALL_WORDS}')

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Generic, TypeVar
+from typing import IO, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -87,15 +86,12 @@ def _take(file: IO[bytes], path: Path) -> None:
         )
 
 
-@dataclass(frozen=True)
-class HomeTask:
-    """A home to try, and the model of `folder` that answers there."""
+class HomeTask(Protocol):
+    """A task in the home of a seed."""
 
-    home_seed: int
-    placement: str
-    model: str
-    folder: Path
-    max_steps: int
+    @property
+    def home_seed(self) -> int:
+        """The seed of the home."""
 
 
 class HomeOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

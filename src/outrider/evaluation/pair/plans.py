@@ -20,10 +20,10 @@ from outrider.core.errors import ConfigError
 from outrider.core.language.words.things import Thing
 from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.intervals import mean_difference_interval
-from outrider.evaluation.common.kept_records import HomeOutcome, HomeTask, KeptHomes
+from outrider.evaluation.common.kept_records import HomeOutcome, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, print_results, results_table
-from outrider.evaluation.robot.navigation import decoder_of, placed_homes, share_cells
+from outrider.evaluation.robot.navigation import NavigationTask, decoder_of, placed_homes, share_cells
 from outrider.models.checkpoint.card import read_card
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
@@ -55,7 +55,7 @@ SHARES = {
 
 
 @dataclass(frozen=True)
-class PlanTask(HomeTask):
+class PlanTask(NavigationTask):
     """One home to try: a plan of `finds` finds, and each of them alone."""
 
     finds: int
@@ -119,8 +119,8 @@ class _Run:
 
     def reached(self, things: Sequence[HomeObject]) -> tuple[bool, ...]:
         """Whether the robot stood in front of each thing at the end of its step."""
-        stood = [*self.recorder.stood, *[None] * len(things)]
-        pairs = zip(things, stood, strict=False)
+        poses = [*self.recorder.step_poses, *[None] * len(things)]
+        pairs = zip(things, poses, strict=False)
         return tuple(pose is not None and stands_at(self.home, pose, thing) for thing, pose in pairs)
 
 

@@ -23,7 +23,6 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.choices import check_paced
 from outrider.evaluation.common.intervals import wilson_interval
-from outrider.evaluation.common.kept_records import HomeTask
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
 from outrider.evaluation.robot.paced_side import AnswerTimes, Pace, run_paced_episode
@@ -72,7 +71,18 @@ PLACEMENT_CYCLE = ("in_view", "hidden", "in_view", "other_room")
 
 
 @dataclass(frozen=True)
-class EpisodeTask(HomeTask):
+class NavigationTask:
+    """A home to navigate in, and the model of `folder` that answers there."""
+
+    home_seed: int
+    placement: str
+    model: str
+    folder: Path
+    max_steps: int
+
+
+@dataclass(frozen=True)
+class EpisodeTask(NavigationTask):
     """One episode to run. `memory`: the object's place is known from an earlier visit.
 
     Without a `pace` the simulated clock stands while a text is decoded.

@@ -95,15 +95,15 @@ class PacedSide(RobotSide):
     def odometry(self) -> Odometry:
         return self.robot.odometry()
 
-    def tell(self, update: StepUpdate) -> None:
+    def publish_step(self, update: StepUpdate) -> None:
         """Give an update to the pilot at once, and again with each tick."""
         self._update = update
         self._repeat()
 
-    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+    def publish_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
         """Does nothing: the simulation has no subscriber for prompts."""
 
-    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+    def publish_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         """Does nothing: the simulation has no subscriber for rounds."""
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:

@@ -192,14 +192,14 @@ class SafetyWorld(RobotSide):
         self._wait(lambda: (session_id, step) in self._ends, timeout_s)
         return self._ends.pop((session_id, step), None)
 
-    def tell(self, update: StepUpdate) -> None:
+    def publish_step(self, update: StepUpdate) -> None:
         self._update = update
         self._deliver()
 
-    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+    def publish_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
         """Does nothing: the simulation has no subscriber for prompts."""
 
-    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+    def publish_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         """Does nothing: the simulation has no subscriber for rounds."""
 
     def end_goal(self) -> None:

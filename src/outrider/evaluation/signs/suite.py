@@ -14,10 +14,10 @@ from rich.table import Table
 from outrider.core.errors import ConfigError
 from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
-from outrider.evaluation.common.kept_records import HomeTask, KeptHomes
+from outrider.evaluation.common.kept_records import KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
-from outrider.evaluation.robot.navigation import placed_homes
+from outrider.evaluation.robot.navigation import NavigationTask, placed_homes
 from outrider.evaluation.signs.trials import SignOutcome, SignRun, run_task
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
@@ -34,9 +34,9 @@ COUNTS = {
 }
 
 
-def tasks_of(homes: int, seed: int, model: str, folder: Path, max_steps: int) -> list[HomeTask]:
+def tasks_of(homes: int, seed: int, model: str, folder: Path, max_steps: int) -> list[NavigationTask]:
     """Returns the tasks, in the homes that `eval navigation` uses."""
-    return [HomeTask(*home, model, folder, max_steps) for home in placed_homes(homes, seed)]
+    return [NavigationTask(*home, model, folder, max_steps) for home in placed_homes(homes, seed)]
 
 
 def summarise(outcomes: Sequence[SignOutcome]) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from outrider.core.language.actions import ACTION_TEXTS, Motion, split_answer
 from outrider.core.language.prompt import MARKUP, PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Pose2D, Verified
-from outrider.evaluation.common.kept_records import HomeOutcome, HomeTask
+from outrider.evaluation.common.kept_records import HomeOutcome
 from outrider.evaluation.common.motion_witness import WatchedMotion, has_left, says
-from outrider.evaluation.robot.navigation import decoder_of
+from outrider.evaluation.robot.navigation import NavigationTask, decoder_of
 from outrider.evaluation.robot.paced_side import STANDS_MPS, STANDS_RPS, AnswerTimes, PacedDecoder, PacedSide
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.navigation.motion.driving import CONTROL_PERIOD_S
@@ -78,9 +78,9 @@ class WitnessedSide(PacedSide):
             self._frames[frame.stamp_s] = self._simulator.truth()
         return frame
 
-    def tell(self, update: StepUpdate) -> None:
+    def publish_step(self, update: StepUpdate) -> None:
         """Give an update to the pilot, and check the motion that begins."""
-        super().tell(update)
+        super().publish_step(update)
         self._see_begin()
 
     def _see(self) -> None:
@@ -192,7 +192,7 @@ class SignOutcome(HomeOutcome, frozen=True):
     with_signs: SignRun
 
 
-def run_task(task: HomeTask) -> SignOutcome:
+def run_task(task: NavigationTask) -> SignOutcome:
     """Run the home without signs and with them."""
     home = generate_home(task.home_seed, placement=task.placement)
     instruction = instruction_for(home)

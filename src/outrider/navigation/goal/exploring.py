@@ -124,8 +124,8 @@ class ExploringDecoder:
 
     def _set_out(self, pose: Pose2D) -> None:
         """Choose where to go. If there is no such floor, ask again only after as much turning."""
-        place = self._floor.place_out_of_sight(pose, [*self._looked_from, (pose.x, pose.y)])
-        self._goal = None if place is None else Destination(*place, REACH_M)
+        point = self._floor.point_out_of_sight(pose, [*self._looked_from, (pose.x, pose.y)])
+        self._goal = None if point is None else Destination(*point, REACH_M)
         self._turned_rad, self._stood, self._steps = 0.0, 0, 0
 
     def _step_ahead(self, pose: Pose2D) -> Decoded | None:

@@ -32,12 +32,12 @@ class MotionBounds:
         self._motion, self._start = motion, start
         self._velocity, self._now_s = Velocity(), now_s
         self._ahead_m = self._aside_m = self._turned_rad = 0.0
-        self._told_m = self._told_rad = 0.0
+        self._velocity_path_m = self._velocity_turn_rad = 0.0
 
-    def advance(self, told: Velocity, turned_rad: float, now_s: float) -> None:
+    def advance(self, velocity: Velocity, turned_rad: float, now_s: float) -> None:
         """Integrate the command until now.
 
-        `told` and `turned_rad` are the velocity and the angle turned by odometry.
+        `velocity` and `turned_rad` are odometry's velocity and the angle turned by its pose.
         """
         elapsed_s = min(HELD_S, max(0.0, now_s - self._now_s))
         self._now_s = now_s
@@ -45,8 +45,8 @@ class MotionBounds:
         self._ahead_m += (self._velocity.vx * cos - self._velocity.vy * sin) * elapsed_s
         self._aside_m += (self._velocity.vx * sin + self._velocity.vy * cos) * elapsed_s
         self._turned_rad += self._velocity.wz * elapsed_s
-        self._told_m += math.hypot(told.vx, told.vy) * elapsed_s
-        self._told_rad += abs(told.wz) * elapsed_s
+        self._velocity_path_m += math.hypot(velocity.vx, velocity.vy) * elapsed_s
+        self._velocity_turn_rad += abs(velocity.wz) * elapsed_s
 
     def command(self, velocity: Velocity) -> None:
         """Set the velocity that the base is commanded from now on."""
@@ -77,8 +77,8 @@ class MotionBounds:
     def lags(self, ahead_m: float, aside_m: float, turned_rad: float) -> bool:
         """Whether odometry's pose shows far less motion than its velocity does."""
         if self._motion.turn_rad:
-            return self._told_rad > SLIP * abs(turned_rad) + LAG_RAD
-        return self._told_m > SLIP * math.hypot(ahead_m, aside_m) + LAG_M
+            return self._velocity_turn_rad > SLIP * abs(turned_rad) + LAG_RAD
+        return self._velocity_path_m > SLIP * math.hypot(ahead_m, aside_m) + LAG_M
 
     def _turn_exceeded(self, drift_m: float, turned_rad: float) -> str:
         sense = math.copysign(1.0, self._motion.turn_rad)

@@ -84,8 +84,8 @@ class Pilot:
         self._frozen_scan, self._judged_session = FrozenScan(), ""
         self._ledger = StepLedger()
         self._last_action: tuple[str, str] = ("", "")
-        self._heard_s = 0.0
-        self._hands: dict[str, Deadman] = {}
+        self._last_text_s = 0.0
+        self._drivers: dict[str, Deadman] = {}
         self._driven_s = self._emergency_s = self._moved_s = -math.inf
         self._track = OdometryTrack()
         self._started_s: float | None = -math.inf
@@ -107,7 +107,7 @@ class Pilot:
     @property
     def drivers(self) -> tuple[str, ...]:
         """The drivers by hand. While there are two, the robot stands."""
-        return tuple(self._hands)
+        return tuple(self._drivers)
 
     def start(self, now: Moment) -> None:
         """Ignore frames from before now, or before the motion clock runs: their motions may be half done."""
@@ -118,7 +118,7 @@ class Pilot:
         self.clock_fault = self._clock_watch.fault(now)
         running = self._running.text if self._running else None
         if running and text.session_id == running.session_id and text.step >= running.step:
-            self._heard_s = now.real_s
+            self._last_text_s = now.real_s
         if text.withdrawn:
             if running and text.session_id == running.session_id:
                 self._finish(Ending.STOPPED, text.text or "withdrawn", now)
@@ -141,7 +141,7 @@ class Pilot:
             self._trouble_s = now.real_s
         self._trouble = trouble
         if trouble and self._running:
-            self._hands.clear()
+            self._drivers.clear()
             self._finish(Ending.FAILED, trouble, now)
 
     def on_joystick(self, velocity: Velocity, now: Moment, driver: str = "joystick") -> None:
@@ -154,8 +154,8 @@ class Pilot:
         self._finish(Ending.OVERRIDDEN, "the joystick took over", now)
         # Half a period more than the wait for the next tick: the base acts on a command slightly later.
         patience_s = self.settings.joystick_s - 1.5 * self.settings.period_s
-        hand = self._hands.setdefault(driver, Deadman(patience_s))
-        hand.feed(clamp(velocity, self.settings.limits), now.real_s)
+        deadman = self._drivers.setdefault(driver, Deadman(patience_s))
+        deadman.feed(clamp(velocity, self.settings.limits), now.real_s)
 
     def on_emergency_stop(self, engaged: bool, now: Moment) -> None:
         """Take the state of the emergency stop. While it is engaged the robot stands and nothing starts."""
@@ -163,13 +163,13 @@ class Pilot:
             self._emergency_s = now.motion_s
         self.emergency = engaged
         if engaged:
-            self._hands.clear()
+            self._drivers.clear()
             self._finish(Ending.EMERGENCY_STOP, "emergency stop", now)
             self.stopping.order(now)
 
     def stop(self, reason: str, now: Moment) -> None:
         """End any motion and stop the base, whether it moves or not."""
-        self._hands.clear()
+        self._drivers.clear()
         self._finish(Ending.STOPPED, reason, now)
         self.stopping.order(now)
 
@@ -184,7 +184,9 @@ class Pilot:
             self._track, self._frozen_scan = OdometryTrack(), FrozenScan()  # later poses are in another frame
         else:
             self._track.take(odometry)
-        velocity = self._advance(odometry, scan, now, missing) if self._running else self._by_hand(now)
+        velocity = (
+            self._advance(odometry, scan, now, missing) if self._running else self._manual_velocity(now)
+        )
         if velocity is None and self.stopping.is_due(odometry, now):
             velocity = STANDSTILL
         end = self._ends.pop(0) if self._ends else None
@@ -196,17 +198,19 @@ class Pilot:
         moves = motion is not None and not motion.is_stop
         return moves and bool(self._trouble) and now.real_s - self._trouble_s < self.settings.base_patience_s
 
-    def _by_hand(self, now: Moment) -> Velocity | None:
+    def _manual_velocity(self, now: Moment) -> Velocity | None:
         """Returns the only driver's velocity; a standstill for two; None once all are silent."""
-        if not self._hands:
+        if not self._drivers:
             return None
         self._driven_s = now.motion_s
-        self._hands = {name: hand for name, hand in self._hands.items() if not hand.expired(now.real_s)}
-        if not self._hands:
+        self._drivers = {
+            driver: deadman for driver, deadman in self._drivers.items() if not deadman.expired(now.real_s)
+        }
+        if not self._drivers:
             self.stopping.order(now)
             return None
-        hand, *others = self._hands.values()
-        return STANDSTILL if others else hand.velocity(now.real_s)
+        first, *others = self._drivers.values()
+        return STANDSTILL if others else first.velocity(now.real_s)
 
     def _begin(self, text: StepText, now: Moment) -> None:
         self._ledger.begin(text)
@@ -236,7 +240,7 @@ class Pilot:
             self._end(Ending.STOPPED, TAKEN_OVER, now)  # without a stop: the robot keeps moving
         else:
             self._finish(Ending.STOPPED, TAKEN_OVER, now)
-        self._heard_s = now.real_s
+        self._last_text_s = now.real_s
         self._running = _Running(text, motion, executor, now)
 
     def _refusal(self, text: StepText, motion: Motion | None, now: Moment) -> tuple[Ending, str] | None:
@@ -245,11 +249,11 @@ class Pilot:
             return Ending.EMERGENCY_STOP, "emergency stop is engaged"
         # With a wrong clock the frame's age means nothing.
         off = clock_off(text.frame_age_s)
-        if (self.clock_fault or off) and not self._hands:
+        if (self.clock_fault or off) and not self._drivers:
             return Ending.FAILED, self.clock_fault or f"discarded: {off}"
         if self._is_from_before(self._emergency_s, text, now):
             return Ending.EMERGENCY_STOP, "the emergency stop was engaged since its frame"
-        if self._hands:
+        if self._drivers:
             return Ending.OVERRIDDEN, "the joystick has the robot"
         if self._is_from_before(self._driven_s, text, now):
             return Ending.OVERRIDDEN, "the joystick had the robot since its frame"
@@ -305,7 +309,7 @@ class Pilot:
 
     def _fault(self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str) -> str:
         """Returns why nothing may move now, or an empty text."""
-        silent_s = now.real_s - self._heard_s
+        silent_s = now.real_s - self._last_text_s
         if silent_s > self.settings.silence_s - self.settings.period_s:
             return f"no sign of life from the navigator for {silent_s:.2f} s"
         if self.clock_fault:

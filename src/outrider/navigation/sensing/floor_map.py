@@ -110,7 +110,7 @@ class FloorMap:
         cells = _search(costs, first, is_reached, lambda cell: max(0.0, math.dist(cell, last) - reach))
         return None if cells is None else [_point(origin, cell) for cell in cells]
 
-    def place_out_of_sight(self, start: Pose2D, looked_from: Sequence[Point]) -> Point | None:
+    def point_out_of_sight(self, start: Pose2D, looked_from: Sequence[Point]) -> Point | None:
         """Returns the place with the shortest path on known floor that no `looked_from` point sees.
 
         The robot has looked all around from each of these points. None if all known floor was in sight.

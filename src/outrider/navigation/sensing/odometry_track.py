@@ -43,8 +43,12 @@ class OdometryTrack:
         after = self._track[index] if index < len(self._track) else None
         if before is not None and after is not None and after.stamp_s - before.stamp_s <= GAP_S:
             return _between(before, after, time_s)
-        near = [one for one in (before, after) if one is not None and abs(one.stamp_s - time_s) <= BEYOND_S]
-        return min(near, key=lambda one: abs(one.stamp_s - time_s)).pose if near else None
+        near = [
+            sample
+            for sample in (before, after)
+            if sample is not None and abs(sample.stamp_s - time_s) <= BEYOND_S
+        ]
+        return min(near, key=lambda sample: abs(sample.stamp_s - time_s)).pose if near else None
 
 
 def _between(before: Odometry, after: Odometry, time_s: float) -> Pose2D:

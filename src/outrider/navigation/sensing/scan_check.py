@@ -113,11 +113,11 @@ class ScanCheck:
             stamp_s = min(received_s, self._clock.local_s(sample.stamp_s, received_s))
         sense = -1.0 if flipped else 1.0
         angles = sense * sample.angle_min, sense * sample.angle_step
-        return RangeScan(tuple(told_by(sample).tolist()), *angles, stamp_s, sample.range_min, mount)
+        return RangeScan(tuple(ranges_of(sample).tolist()), *angles, stamp_s, sample.range_min, mount)
 
     def _change(self, sample: ScanSample, received_s: float) -> str:
         geometry = sample.angle_min, sample.angle_max, sample.angle_step, sample.range_max
-        return self._reference.fault(geometry, told_by(sample), received_s)
+        return self._reference.fault(geometry, ranges_of(sample), received_s)
 
     def _break(self, sample: ScanSample, received_s: float) -> str:
         """Returns why the sample does not continue from the last one, or an empty text."""
@@ -174,8 +174,8 @@ def _reach_fault(sample: ScanSample) -> str:
             f"the scan measures from {sample.range_min:g} to {sample.range_max:g} m: it must reach beyond "
             f"{LEAST_REACH_M:g} m; set range_min and range_max in the lidar's driver"
         )
-    told = told_by(sample)
-    if np.all(np.isnan(told) | np.isneginf(told)):
+    ranges = ranges_of(sample)
+    if np.all(np.isnan(ranges) | np.isneginf(ranges)):
         return "the scan measures nothing (every range is 0, NaN or too near): check the lidar"
     if _is_in_other_units(sample):
         return "the scan's ranges are far beyond its range_max: they must be in metres"
@@ -189,7 +189,7 @@ def _is_in_other_units(sample: ScanSample) -> bool:
     return len(beyond) > len(ranges) / 2 and len(np.unique(beyond)) > FEW
 
 
-def told_by(sample: ScanSample) -> Matrix:
+def ranges_of(sample: ScanSample) -> Matrix:
     """Returns ranges (N,) in `RangeScan`'s convention.
 
     A 0, or a range nearer than any sensor's, becomes NaN.
@@ -207,17 +207,17 @@ def planar(matrix: Matrix, frame_id: str) -> tuple[Pose2D, bool]:
 
     Raises TransformError if it is tilted or far from the robot.
     """
-    upright, place = float(matrix[2, 2]), matrix[:3, 3]
+    upright, position = float(matrix[2, 2]), matrix[:3, 3]
     tilt_rad = math.acos(min(1.0, abs(upright)))
     if tilt_rad > MAX_TILT_RAD:
         raise TransformError(
             f"the lidar's frame {frame_id!r} is tilted by {math.degrees(tilt_rad):.0f} deg in tf: "
             f"its scan must lie within {math.degrees(MAX_TILT_RAD):.0f} deg of the floor's plane"
         )
-    if float(np.linalg.norm(place)) > MAX_MOUNT_M:
+    if float(np.linalg.norm(position)) > MAX_MOUNT_M:
         raise TransformError(
-            f"the lidar's frame {frame_id!r} is {np.linalg.norm(place):.1f} m from the base in tf: "
+            f"the lidar's frame {frame_id!r} is {np.linalg.norm(position):.1f} m from the base in tf: "
             "it must stand on the robot; transforms are in metres"
         )
     yaw = math.atan2(float(matrix[1, 0]), float(matrix[0, 0]))
-    return Pose2D(float(place[0]), float(place[1]), yaw), upright < 0.0
+    return Pose2D(float(position[0]), float(position[1]), yaw), upright < 0.0

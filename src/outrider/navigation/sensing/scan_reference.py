@@ -31,11 +31,11 @@ class ScanReference:
         self._hits, self._num_lost = 0.0, 0
         self._taken_s = -math.inf
 
-    def fault(self, geometry: Geometry, told: Matrix, received_s: float) -> str:
+    def fault(self, geometry: Geometry, ranges: Matrix, received_s: float) -> str:
         """Returns why a scan does not match the last ones, or an empty text.
 
         The fault lasts until a scan matches again. `geometry` is first and last angle, increment and
-        range_max. `told` are the ranges (N,), in `RangeScan`'s convention.
+        range_max. `ranges` (N,) are in `RangeScan`'s convention.
         """
         if not 0.0 <= received_s - self._taken_s <= RESTART_S:
             self._geometry, self._hits, self._num_lost = geometry, 0.0, 0
@@ -46,7 +46,10 @@ class ScanReference:
                 f"the scan's angles or reach change from {_worded(self._geometry)} to {_worded(geometry)}: "
                 "let one lidar alone publish it"
             )
-        hits, free = float(np.mean(np.isfinite(told) | np.isneginf(told))), float(np.mean(np.isposinf(told)))
+        hits, free = (
+            float(np.mean(np.isfinite(ranges) | np.isneginf(ranges))),
+            float(np.mean(np.isposinf(ranges))),
+        )
         lost = min(self._hits - hits, free)
         if self._hits < SURROUNDED or lost <= VANISHED * self._hits:
             self._hits, self._num_lost = (self._hits + hits) / 2.0 if self._hits else hits, 0

@@ -59,13 +59,13 @@ class TransformTree:
             self._unsound.add(child)
             return
         self._unsound.discard(child)
-        kept = self._edges.get(child, [])
-        newest = kept[-1] if kept else None
+        history = self._edges.get(child, [])
+        newest = history[-1] if history else None
         if newest is None or newest.static or transform.static or _is_new_source(newest, transform):
             self._edges[child] = [transform]
         elif transform.stamp_s > newest.stamp_s:
             oldest_s = transform.stamp_s - KEPT_S
-            self._edges[child] = [*(one for one in kept if one.stamp_s >= oldest_s), transform]
+            self._edges[child] = [*(earlier for earlier in history if earlier.stamp_s >= oldest_s), transform]
 
     def lookup(self, target: str, source: str, stamp_s: float = 0.0) -> Matrix:
         """Returns the matrix that takes points of `source` to `target` at a time; 0 means an unknown time.
@@ -119,9 +119,9 @@ def _is_new_source(newest: StampedTransform, transform: StampedTransform) -> boo
     return newest.parent != transform.parent or transform.stamp_s < newest.stamp_s - KEPT_S
 
 
-def _at(kept: list[StampedTransform], stamp_s: float) -> Matrix:
+def _at(history: list[StampedTransform], stamp_s: float) -> Matrix:
     """Returns the transform at a time, interpolated between two stamps."""
-    newest = kept[-1]
+    newest = history[-1]
     if newest.static:
         return _matrix(newest.translation, newest.quaternion)
     if stamp_s == 0.0:
@@ -129,17 +129,17 @@ def _at(kept: list[StampedTransform], stamp_s: float) -> Matrix:
             f"the transform from {newest.parent!r} to {newest.child!r} moves, and "
             "what needs it is not stamped: let its driver stamp it"
         )
-    off_s = max(stamp_s - newest.stamp_s, kept[0].stamp_s - stamp_s)
+    off_s = max(stamp_s - newest.stamp_s, history[0].stamp_s - stamp_s)
     if off_s > MAX_EXTRAPOLATION_S:
         raise TransformError(
             f"the transform from {newest.parent!r} to {newest.child!r} is {off_s:.2f} s off the time that it "
             "is needed for: restart what publishes it, and synchronise the computers' clocks"
         )
-    after = bisect.bisect_left([one.stamp_s for one in kept], stamp_s)
-    if after in (0, len(kept)):
-        nearest = kept[min(after, len(kept) - 1)]
+    after = bisect.bisect_left([transform.stamp_s for transform in history], stamp_s)
+    if after in (0, len(history)):
+        nearest = history[min(after, len(history) - 1)]
         return _matrix(nearest.translation, nearest.quaternion)
-    return _between(kept[after - 1], kept[after], stamp_s)
+    return _between(history[after - 1], history[after], stamp_s)
 
 
 def _between(first: StampedTransform, second: StampedTransform, stamp_s: float) -> Matrix:

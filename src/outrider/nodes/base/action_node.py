@@ -22,8 +22,8 @@ from outrider.navigation.clocks import Moment, clock_off
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.pilot import Pilot, PilotSettings
 from outrider.navigation.motion.step_motions import Drive, MotionEnd, StepText
-from outrider.navigation.sensing.hand_sources import HandSources
 from outrider.navigation.sensing.odometry_check import OdometryCheck
+from outrider.navigation.sensing.publisher_counter import PublisherCounter
 from outrider.nodes.base.base_command import BaseCommand, open_base_command
 from outrider.nodes.common import qos
 from outrider.nodes.common.convert import header, odometry_sample, seconds_of, velocity_of
@@ -89,7 +89,7 @@ class ActionNode(OutriderNode):
         and latched. These two subscriptions can only engage: an old or late release must not undo another
         stop.
         """
-        self._sources = {topic: HandSources(self.value("joystick_s")) for topic in HAND_TOPICS}
+        self._sources = {topic: PublisherCounter(self.value("joystick_s")) for topic in HAND_TOPICS}
         for topic in HAND_TOPICS:
             TwistInput(self, topic, partial(self._on_hand, topic), qos.FROM_ANY)
         self._stops: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED_STOPS)

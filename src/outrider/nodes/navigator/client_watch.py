@@ -7,7 +7,7 @@ from unique_identifier_msgs.msg import UUID
 
 from outrider.nodes.common import qos
 from outrider.nodes.common.node import OutriderNode
-from outrider.runtime.mission.sender_signs import SenderSigns
+from outrider.runtime.mission.sender_heartbeats import SenderHeartbeats
 
 # A single look may fall between the end of one client and the start of another.
 LOOKS = 4
@@ -26,27 +26,27 @@ class ClientWatch:
 
     def __init__(self, node: OutriderNode, action: str) -> None:
         self._node, self._topic = node, node.resolve_topic_name(f"{action}/_action/feedback")
-        self._signs = SenderSigns()
+        self._heartbeats = SenderHeartbeats()
         self._watches = self._seen = False
         self._missed = 0
         node.subscription(UUID, "goal_sender", self._on_sign, qos.EVENTS)
 
     def begin(self, goal_id: UUID) -> None:
         """Watch the sender of this goal from now on."""
-        self._signs.begin(bytes(goal_id.uuid))
+        self._heartbeats.begin(bytes(goal_id.uuid))
         self._seen, self._missed = False, 0
         self._watches = True
 
     def end(self) -> None:
         """Stop watching: no goal runs."""
         self._watches = False
-        self._signs.end()
+        self._heartbeats.end()
 
     def look(self) -> str:
-        """Look again, every LOOK_PERIOD_S. Returns why nobody could cancel the running goal, or nothing."""
+        """Look again, every POLL_PERIOD_S. Returns why nobody could cancel the running goal, or nothing."""
         if not self._watches:
             return ""
-        if self._signs.are_missed():
+        if self._heartbeats.poll():
             return NO_SENDER
         found = self._node.count_subscribers(self._topic) > 0
         self._seen = self._seen or found
@@ -54,4 +54,4 @@ class ClientWatch:
         return NO_CLIENT if self._seen and self._missed >= LOOKS else ""
 
     def _on_sign(self, message: UUID) -> None:
-        self._signs.heard(bytes(message.uuid))
+        self._heartbeats.on_heartbeat(bytes(message.uuid))

@@ -11,7 +11,7 @@ from rclpy.node import Node
 from unique_identifier_msgs.msg import UUID
 
 from outrider.nodes.common import qos
-from outrider.runtime.mission.sender_signs import SIGN_PERIOD_S
+from outrider.runtime.mission.sender_heartbeats import HEARTBEAT_PERIOD_S
 
 
 class GoalSigns:
@@ -25,7 +25,7 @@ class GoalSigns:
         events = qos.without_events(of_publisher=True)
         self.publisher: Any = node.create_publisher(UUID, "goal_sender", qos.COMMAND, event_callbacks=events)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.timer: Any = node.create_timer(SIGN_PERIOD_S, self._say, clock=steady)
+        self.timer: Any = node.create_timer(HEARTBEAT_PERIOD_S, self._say, clock=steady)
         self.timer.cancel()
         self._goal: UUID | None = None
 

@@ -53,7 +53,7 @@ from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.peer_answers import PeerAnswers
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
-from outrider.runtime.mission.sender_signs import LOOK_PERIOD_S
+from outrider.runtime.mission.sender_heartbeats import POLL_PERIOD_S
 from outrider.runtime.node_graph.parameters import Value
 from outrider.runtime.plans.errand import Errand
 from outrider.runtime.plans.run_log import RunLog
@@ -141,7 +141,7 @@ class NavigatorNode(OutriderNode):
         if not isinstance(self._decoder, MindfulDecoder) or not self._decoding.acquire(blocking=False):
             return
         try:
-            self._decoder.heed()
+            self._decoder.forget_deleted()
         except MemoryStoreError as error:
             self.get_logger().error(str(error), throttle_duration_sec=10.0)
         finally:
@@ -154,7 +154,7 @@ class NavigatorNode(OutriderNode):
         if self._sensors.is_open:
             self._sensors_were_read.set()
         pace(self._beats, HEARTBEAT_PERIOD_S if self._sensors.is_open else IDLE_HEARTBEAT_PERIOD_S)
-        pace(self._looks, LOOK_PERIOD_S if self._sensors.is_open else IDLE_LOOK_PERIOD_S)
+        pace(self._looks, POLL_PERIOD_S if self._sensors.is_open else IDLE_LOOK_PERIOD_S)
 
     def _on_scan(self, message: LaserScan, came_s: float) -> None:
         """Add some scans a second to the robot's map. Scans during fast turns would smear it."""

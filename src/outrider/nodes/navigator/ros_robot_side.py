@@ -220,7 +220,7 @@ class RosRobotSide:
         """Sleep for a time in seconds."""
         time.sleep(duration_s)
 
-    def tell(self, update: StepUpdate) -> None:
+    def publish_step(self, update: StepUpdate) -> None:
         """Publish the state of a step's text."""
         with self._changed:
             self._update = update
@@ -228,12 +228,12 @@ class RosRobotSide:
             if self.tokens.get_subscription_count():
                 self._traces.add(update)
 
-    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+    def publish_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
         """Publish the prompt of a step, if there is a subscriber."""
         if self.prompts.get_subscription_count() > 0:
             self.prompts.publish(step_messages.prompt_message(update, request, self._header(update)))
 
-    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+    def publish_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         """Publish the statistics of a finished text, round by round."""
         stamp = self._header(update)
         for round_ in decoded.rounds:

@@ -25,8 +25,8 @@ class CloudDrafts:
     head: DraftHead | None = None
 
     def __str__(self) -> str:
-        one = self.model or self.head
-        return "" if one is None else f", drafting by {one.name}"
+        drafter = self.model or self.head
+        return "" if drafter is None else f", drafting by {drafter.name}"
 
 
 NO_DRAFTS = CloudDrafts()

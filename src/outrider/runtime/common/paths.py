@@ -54,11 +54,11 @@ def local_model(name: str) -> Path | None:
     Raises ConfigError for anything else. `models/X` is never a name of the Hub, so that a typo in
     `models/target` is reported at once.
     """
-    given = Path(name)
-    folder = given if given.exists() or given.is_absolute() else models_folder().parent / name
+    path = Path(name)
+    folder = path if path.exists() or path.is_absolute() else models_folder().parent / name
     if folder.is_dir() or (folder.is_file() and folder.suffix == ".gguf"):
         return folder
-    if given.parent.name == "models" or _HUB_NAME.fullmatch(name) is None:
+    if path.parent.name == "models" or _HUB_NAME.fullmatch(name) is None:
         raise ConfigError(f"there is no model folder {name}: give one with {MODEL_CONFIG}, or a GGUF file")
     return None
 

@@ -21,12 +21,12 @@ class ThinnedHandler(logging.StreamHandler):
 
     def handle(self, record: logging.LogRecord) -> bool:
         """Write the record if it is due. Returns whether it was written."""
-        place = record.pathname, record.lineno
-        self._counts[place] += 1
-        count = self._counts[place]
+        location = record.pathname, record.lineno
+        self._counts[location] += 1
+        count = self._counts[location]
         if count & (count - 1):
             return False
         if count > 1:
-            told = {"msg": f"{record.getMessage()} ({count} times so far)", "args": (), "exc_info": None}
-            record = logging.makeLogRecord({**record.__dict__, **told, "exc_text": None})
+            changes = {"msg": f"{record.getMessage()} ({count} times so far)", "args": (), "exc_info": None}
+            record = logging.makeLogRecord({**record.__dict__, **changes, "exc_text": None})
         return bool(super().handle(record))

@@ -50,6 +50,6 @@ def _asked(rng: random.Random, embedder: Embedder) -> Iterator[Asked]:
         questions = [rng.choice(ASKS)(fact) for fact in rng.sample(facts, len(facts))]
         for question in {question.text: question for question in questions}.values():
             found = memory.recall(question.text, NUM_RECALLED)
-            lesson = question.lesson([by_text[one.record.text] for one in found])
+            lesson = question.lesson([by_text[recalled.record.text] for recalled in found])
             if lesson.answer:
                 yield Asked(Prompt(lesson.prompt, b""), lesson.answer)

@@ -42,8 +42,8 @@ def write_answers(
 def greedy_answers(model: LanguageModel, questions: Sequence[str], tokens: int) -> list[str]:
     """Returns the likeliest answers, without their end token, of at most `tokens` tokens."""
     answers = own_texts(model, [(asked(question), Sampling(0.0)) for question in questions], tokens)
-    kept = [[token for token in answer if token not in model.end_ids] for answer in answers]
-    return [model.tokenizer.decode(answer) for answer in kept]
+    texts = [[token for token in answer if token not in model.end_ids] for answer in answers]
+    return [model.tokenizer.decode(answer) for answer in texts]
 
 
 def own_texts(

@@ -64,13 +64,13 @@ def published_models() -> dict[str, PublishedModel]:
 
 def weights_folder() -> Path:
     """Returns $OUTRIDER_WEIGHTS, else a folder in the user's cache; never one in the repository."""
-    given = os.environ.get(WEIGHTS_VARIABLE)
-    if given:
-        return in_home(given)
+    setting = os.environ.get(WEIGHTS_VARIABLE)
+    if setting:
+        return in_home(setting)
     return Path(os.environ.get("XDG_CACHE_HOME") or in_home("~/.cache")) / "outrider" / "weights"
 
 
-def place_of(name: str) -> Path:
+def path_of(name: str) -> Path:
     """Returns the path of a model's file, in a folder of its own that also holds its early exits."""
     return weights_folder() / name / f"{name}-q4_k_m.gguf"
 
@@ -78,7 +78,7 @@ def place_of(name: str) -> Path:
 @cache
 def published_file(name: str) -> Path:
     """Returns a model's file after a check of its hash. Raises ModelError if it is missing or differs."""
-    path = place_of(name)
+    path = path_of(name)
     if not path.is_file():
         raise ModelError(f"{path} is missing: run `make weights`, or set {WEIGHTS_VARIABLE} to its folder")
     found = sha256_of(path)

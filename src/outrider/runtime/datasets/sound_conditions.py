@@ -21,11 +21,11 @@ BABBLERS = (3, 7)
 
 
 def in_conditions(
-    clean: Samples, others: Sequence[Samples], rng: np.random.Generator
+    clean: Samples, other_voices: Sequence[Samples], rng: np.random.Generator
 ) -> tuple[Samples, float]:
     """Returns speech as a microphone may record it, and its signal-to-noise ratio in dB, inf without noise.
 
-    `others` are the voices of babble noise.
+    `other_voices` are the voices of babble noise.
     """
     sound = _echoing(clean, rng) if rng.random() < ECHO_SHARE else clean
     if rng.random() < BAND_SHARE:
@@ -39,7 +39,7 @@ def in_conditions(
     if kind == "none":
         snr_db = np.inf
     else:
-        sound = sound + _noise(kind, len(sound), others, rng) * (power / 10 ** (snr_db / 10)) ** 0.5
+        sound = sound + _noise(kind, len(sound), other_voices, rng) * (power / 10 ** (snr_db / 10)) ** 0.5
     if rng.random() < CLIP_SHARE:
         limit = rng.uniform(*CLIP_LEVEL) * float(np.abs(sound).max())
         sound = np.clip(sound, -limit, limit)
@@ -51,16 +51,16 @@ def _between(ends: tuple[float, float], rng: np.random.Generator) -> float:
     return float(np.exp(rng.uniform(*np.log(ends))))
 
 
-def _noise(kind: str, count: int, others: Sequence[Samples], rng: np.random.Generator) -> Samples:
+def _noise(kind: str, count: int, other_voices: Sequence[Samples], rng: np.random.Generator) -> Samples:
     """Returns noise whose mean power is 1."""
     noise = rng.normal(size=count)
     if kind == "pink":
         spectrum = np.fft.rfft(noise)
         noise = np.fft.irfft(spectrum / np.sqrt(np.arange(1, len(spectrum) + 1)), count)
-    elif kind == "babble" and others:
+    elif kind == "babble" and other_voices:
         noise = np.zeros(count)
         for _ in range(rng.integers(*BABBLERS)):
-            voice = np.resize(others[int(rng.integers(len(others)))], count)
+            voice = np.resize(other_voices[int(rng.integers(len(other_voices)))], count)
             noise += np.roll(voice, rng.integers(count)) * rng.uniform(0.3, 1.0)
     return noise / max(float(np.mean(noise**2)) ** 0.5, 1e-9)
 

@@ -91,7 +91,9 @@ def stop_shards(
     """Returns the shards of this name in a folder: `count` of eSpeak NG, and one of each recorded voice."""
     made = [StopShard(folder / f"{name}-{seed}-{n:03d}.npz", seed, n, speakers) for n in range(count)]
     places = voices(recorded) if recorded else []
-    return made + [StopShard(folder / f"{name}-{seed}-{one.name}.npz", seed, 0, (), one) for one in places]
+    return made + [
+        StopShard(folder / f"{name}-{seed}-{place.name}.npz", seed, 0, (), place) for place in places
+    ]
 
 
 def write_stop_shards(shards: Sequence[StopShard], processes: int) -> Iterator[Path]:
@@ -125,12 +127,12 @@ def write_stop_shard(shard: StopShard) -> Path:
         return shard.path
     rng, noise = random.Random(shard.path.stem), np.random.default_rng(list(shard.path.stem.encode()))
     encoder = MoonshineEncoder()
-    others: list[Samples] = []
+    other_voices: list[Samples] = []
     rows: list[Any] = []
     for clip in _recorded(shard.recorded) if shard.recorded else _spoken(shard, rng):
-        rows += _examples(clip, others, rng, noise, encoder)
+        rows += _examples(clip, other_voices, rng, noise, encoder)
         if clip.word < 0 and len(audible(clip.samples)):
-            others = [*others[1 - _OTHERS :], clip.samples]
+            other_voices = [*other_voices[1 - _OTHERS :], clip.samples]
     if not rows:
         raise ConfigError(
             f"{shard.recorded} holds nothing to train on: WAV files in which somebody speaks, named by "
@@ -146,23 +148,23 @@ def write_stop_shard(shard: StopShard) -> Path:
 def _recorded(folder: Path) -> Iterator[_Clip]:
     """Yields the clips of a recorded voice: without a stop word, or ending with one."""
     words = phrasebook("en").spoken("spotted_stops")
-    for one in recordings(folder):
-        clip = _recorded_clip(one, words)
+    for recording in recordings(folder):
+        clip = _recorded_clip(recording, words)
         if clip:
             yield clip
 
 
-def _recorded_clip(one: Recording, words: Sequence[str]) -> _Clip | None:
-    said = one.text.lower().split()
-    if not any(word in one.text.lower() for word in words):
-        return _Clip(one.samples)
-    if said[-1] not in words:
+def _recorded_clip(recording: Recording, words: Sequence[str]) -> _Clip | None:
+    spoken_words = recording.text.lower().split()
+    if not any(word in recording.text.lower() for word in words):
+        return _Clip(recording.samples)
+    if spoken_words[-1] not in words:
         return None
-    heard = audible(one.samples)
-    start, end = int(heard[0]), int(heard[-1])
-    if len(said) > 1:
+    audio = audible(recording.samples)
+    start, end = int(audio[0]), int(audio[-1])
+    if len(spoken_words) > 1:
         start = max(start, end - round(_WORD_S * SAMPLE_RATE_HZ))
-    return _Clip(one.samples, words.index(said[-1]), start, end)
+    return _Clip(recording.samples, words.index(spoken_words[-1]), start, end)
 
 
 def _spoken(shard: StopShard, rng: random.Random) -> Iterator[_Clip]:
@@ -184,33 +186,40 @@ def _clip(voice: Voice, rng: random.Random, synthesizer: Synthesizer, known: Voc
     text, position = stop_sentence(rng, words[word], known)
     samples, starts_s = synthesizer.speak_words(text, voice)
     begins_s = starts_s[position]
-    ends_s = min((one for one in starts_s.values() if one > begins_s), default=len(samples) / SAMPLE_RATE_HZ)
+    ends_s = min(
+        (start_s for start_s in starts_s.values() if start_s > begins_s),
+        default=len(samples) / SAMPLE_RATE_HZ,
+    )
     start, end = round(begins_s * SAMPLE_RATE_HZ), round(ends_s * SAMPLE_RATE_HZ)
-    heard = audible(samples)
-    return _Clip(samples, word, start, int(heard[heard < end].max(initial=start)))
+    audio = audible(samples)
+    return _Clip(samples, word, start, int(audio[audio < end].max(initial=start)))
 
 
 def _examples(
     clip: _Clip,
-    others: Sequence[Samples],
+    other_voices: Sequence[Samples],
     rng: random.Random,
     noise: np.random.Generator,
     encoder: MoonshineEncoder,
 ) -> list[tuple[Any, ...]]:
     """Returns rows of StopExamples: windows of a clip in random conditions, often among other speech."""
     clip = _sized(clip, rng.uniform(*SIZES)) if rng.random() < SIZED_SHARE else clip
-    said = clip.samples[: clip.end + 1] if clip.word >= 0 and rng.random() < _JOINED_SHARE else clip.samples
+    spoken = clip.samples[: clip.end + 1] if clip.word >= 0 and rng.random() < _JOINED_SHARE else clip.samples
     before = [_silence(_BEFORE_S, rng)]
-    if others and rng.random() < _JOINED_SHARE:
-        before += [_as_loud(rng.choice(others), said), _silence(_GAP_S, rng)]
-    after = [_as_loud(rng.choice(others), said)] if others and len(said) < len(clip.samples) else []
-    quiet = np.zeros(round(_AFTER_S * SAMPLE_RATE_HZ))
-    heard, snr_db = in_conditions(
-        np.concatenate([*before, said, _silence(_GAP_S, rng), *after, quiet]), others, noise
+    if other_voices and rng.random() < _JOINED_SHARE:
+        before += [_as_loud(rng.choice(other_voices), spoken), _silence(_GAP_S, rng)]
+    after = (
+        [_as_loud(rng.choice(other_voices), spoken)]
+        if other_voices and len(spoken) < len(clip.samples)
+        else []
     )
-    heard, lead = np.concatenate([_SILENCE, heard]), WINDOW + sum(map(len, before))
-    ends = [(end, word) for end, word in _window_ends(clip, lead, rng) if end <= len(heard)]
-    windows = [(encoder.encode(heard[end - WINDOW : end])[0], word) for end, word in ends]
+    quiet = np.zeros(round(_AFTER_S * SAMPLE_RATE_HZ))
+    audio, snr_db = in_conditions(
+        np.concatenate([*before, spoken, _silence(_GAP_S, rng), *after, quiet]), other_voices, noise
+    )
+    audio, lead = np.concatenate([_SILENCE, audio]), WINDOW + sum(map(len, before))
+    ends = [(end, word) for end, word in _window_ends(clip, lead, rng) if end <= len(audio)]
+    windows = [(encoder.encode(audio[end - WINDOW : end])[0], word) for end, word in ends]
     return [(states.astype(np.float16), np.int64(word), np.float32(snr_db)) for states, word in windows]
 
 
@@ -221,7 +230,7 @@ def _window_ends(clip: _Clip, lead: int, rng: random.Random) -> list[tuple[int, 
         latest = max(lead + len(clip.samples), earliest)
         return [(rng.randint(earliest, latest), -1) for _ in range(2)]
     after = (round(rng.uniform(*AFTER_WORD_S) * SAMPLE_RATE_HZ) for _ in range(2))
-    ends = [(lead + clip.end + one, clip.word) for one in after]
+    ends = [(lead + clip.end + offset, clip.word) for offset in after]
     latest = lead + clip.start + round(BEGUN * (clip.end - clip.start))
     return ends + ([(rng.randint(earliest, latest), -1)] if latest > earliest else [])
 

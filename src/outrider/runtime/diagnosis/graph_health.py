@@ -65,8 +65,10 @@ def judge_graph(view: GraphView) -> list[Check]:
         for judge in _JUDGES.get(node.spec, ()):
             checks += judge(view, node)
     checks += _mismatches(view) + _silent(view)
-    told = {check.detail for check in checks}
-    checks += [check for node in view.nodes for check in _own_words(node) if check.detail not in told]
+    known_details = {check.detail for check in checks}
+    checks += [
+        check for node in view.nodes for check in _own_words(node) if check.detail not in known_details
+    ]
     return list(dict.fromkeys(checks))
 
 
@@ -120,13 +122,13 @@ def _publishers(view: GraphView, node: NodeView, topic: str, message: str, alone
 
 
 def _source_advice(view: GraphView, topic: str, message: str) -> str:
-    others = [
+    alternatives = [
         name
         for name, there in sorted(view.topics.items())
         if any(end.type == message for end in there.publishers)
     ]
-    if others and message in NAMES:
-        return f"{', '.join(others)} is published: remap with -r {NAMES[message]}:={others[0]}"
+    if alternatives and message in NAMES:
+        return f"{', '.join(alternatives)} is published: remap with -r {NAMES[message]}:={alternatives[0]}"
     return f"start the node that publishes {topic}"
 
 
@@ -159,12 +161,12 @@ def _scan(view: GraphView, node: NodeView) -> list[Check]:
     return checks
 
 
-def _are_joined(transforms: Iterable[tuple[str, str]], one: str, other: str) -> bool:
+def _are_joined(transforms: Iterable[tuple[str, str]], first: str, second: str) -> bool:
     """Whether a chain of transforms leads from one frame to another."""
-    reached, edges = {one.lstrip("/")}, [(a.lstrip("/"), b.lstrip("/")) for a, b in transforms]
+    reached, edges = {first.lstrip("/")}, [(a.lstrip("/"), b.lstrip("/")) for a, b in transforms]
     for _ in edges:
         reached |= {b for a, b in edges if a in reached} | {a for a, b in edges if b in reached}
-    return other in reached
+    return second in reached
 
 
 def _texts(view: GraphView, node: NodeView) -> list[Check]:
@@ -219,10 +221,14 @@ def _velocities(view: GraphView, node: NodeView, topic: str, type_name: str) -> 
     if set(readers) <= set(unfit):
         detail = f"the QoS of {topic} does not fit that of {', '.join(readers)}: {unfit[readers[0]]}"
         return [Check(name, Grade.FAIL, detail, "let the base read it reliably or best-effort, and volatile")]
-    others = sorted({end.node for end in there.publishers} - {node.name})
-    if others and node.values.get("command_interface") != "nav2":  # nav2 publishes for the action node
+    other_publishers = sorted({end.node for end in there.publishers} - {node.name})
+    if (
+        other_publishers and node.values.get("command_interface") != "nav2"
+    ):  # nav2 publishes for the action node
         advice = "stop it, or let twist_mux choose (config/twist_mux.yaml)"
-        return [Check(name, Grade.WARN, f"{topic} is also published by {', '.join(others)}", advice)]
+        return [
+            Check(name, Grade.WARN, f"{topic} is also published by {', '.join(other_publishers)}", advice)
+        ]
     return [Check(name, Grade.OK, f"{topic}, read by {', '.join(readers)}")]
 
 

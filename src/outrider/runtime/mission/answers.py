@@ -31,15 +31,15 @@ class Answers:
     peers: PeerAnswers | None = None
 
     def reply(
-        self, asked: Ask | Where, pose: Pose2D | None, cancelled: Callable[[], bool] = lambda: False
+        self, question: Ask | Where, pose: Pose2D | None, cancelled: Callable[[], bool] = lambda: False
     ) -> str:
         """Returns the answer as a sentence. Raises MemoryStoreError and Cancelled."""
-        alone = self.recollection.reply(asked, pose)
+        alone = self.recollection.reply(question, pose)
         if self.peers is None:
             return alone
-        documents = self.recollection.documents(asked, pose)
+        documents = self.recollection.documents(question, pose)
         try:
-            return self.peers.ask(asked.question, documents, cancelled) or alone
+            return self.peers.ask(question.question, documents, cancelled) or alone
         except Cancelled:
             raise
         except OutriderError as error:
@@ -63,7 +63,7 @@ def ask_once(
     Raises MemoryStoreError, ModelError, and ConfigError for a wrong option or a sentence that is no
     question.
     """
-    asked = question_to_memory(question, answers)
+    step = question_to_memory(question, answers)
     peers = None
     with open_known_memory(store, store_key_file) as memory:
         if answers == "aggregate":
@@ -72,7 +72,7 @@ def ask_once(
             emulation = emulation_of(link_profile)
             peers = open_peer_answers(endpoint, answer_model, key_file=key_file, emulation=emulation)
         try:
-            return Answers(Recollection(memory, "", time.time), peers).reply(asked, None)
+            return Answers(Recollection(memory, "", time.time), peers).reply(step, None)
         finally:
             if peers is not None:
                 peers.close()

@@ -178,15 +178,15 @@ def _run(
     )
 
 
-def has_reached(home: Home, asked: Wanted, pose: Pose2D) -> bool:
+def has_reached(home: Home, goal: Wanted, pose: Pose2D) -> bool:
     """Whether the robot has reached the goal: it stands at the wanted door or thing, or in the wanted room.
 
     For a thing see `stands_at`.
     """
-    if asked.thing.kind == DOOR_KIND:
+    if goal.thing.kind == DOOR_KIND:
         return any(_stands_before(door, pose) for door in home.doors)
-    things = meant(home, asked)
-    if asked.room:
+    things = meant(home, goal)
+    if goal.room:
         return any(home.rooms[thing.room].holds(pose.x, pose.y) for thing in things)
     return any(stands_at(home, pose, thing) for thing in things)
 

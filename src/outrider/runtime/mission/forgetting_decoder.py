@@ -36,10 +36,10 @@ class MindfulDecoder:
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
         """Decode as the other decoder does. Raises MemoryStoreError if the store cannot be read."""
-        self.heed()
+        self.forget_deleted()
         return self._decoder.decode(request, on_verified, cancelled)
 
-    def heed(self) -> None:
+    def forget_deleted(self) -> None:
         """Drop the texts if records were deleted since the last call.
 
         Do not call it while a text is being decoded.

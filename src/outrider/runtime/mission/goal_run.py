@@ -95,7 +95,6 @@ class GoalRun:
         self._trouble_since_s: float | None = None
         self._look_ahead = LookAhead()
         self._under_way: StepUpdate | None = None
-        self._early_end: MotionEnd | None = None
 
     @property
     def last_step(self) -> int:
@@ -117,7 +116,7 @@ class GoalRun:
             navigator.history.recall(self.sightings)
             navigator.history.under_way = self.settings.continuous
             while navigator.outcome is None:
-                self._one_step(navigator)
+                self._run_step(navigator)
                 navigator.check_time(self.robot.now_s())
             error, message = _error_of(navigator.outcome), navigator.message
         except _End as end:
@@ -131,7 +130,7 @@ class GoalRun:
         steps = navigator.steps_taken if navigator else 0
         return GoalResult(error is GoalError.NONE, error, message, steps)
 
-    def _one_step(self, navigator: Navigator) -> None:
+    def _run_step(self, navigator: Navigator) -> None:
         """Take a frame, decode its text, await its motion. Returns early if a fresh frame is to be tried."""
         frame = self._next_frame()
         self._step += 1
@@ -147,10 +146,12 @@ class GoalRun:
             self._look_ahead.follow(motion, odometry.pose, latency_s)
 
         growing = GrowingText(self.robot, navigator, key, update, follow)
-        finished = self._decode(growing, prompt)
-        may_go_on = self._heed_last(navigator, finished)
-        if may_go_on and finished is not None and finished.action_complete:
-            self._finish_motion(navigator, key, finished)
+        decoded = self._decode(growing, prompt)
+        commanded = decoded if decoded is not None and decoded.action_complete else None
+        previous_end, end = self._await_previous(commanded)
+        is_overridden = previous_end is not None and not self._handle_end(navigator, previous_end)
+        if commanded is not None and not is_overridden:
+            self._finish_motion(navigator, key, commanded, end)
 
     def _next_frame(self) -> Frame:
         """Returns a frame taken after the last motion has settled, or a new one during a motion under way."""
@@ -190,7 +191,7 @@ class GoalRun:
     def _decode(self, growing: GrowingText, prompt: Prompt) -> StepUpdate | None:
         """Returns the finished text; None after a link or frame failure that may recover."""
         request = DecodeRequest(prompt, self.settings.max_new_tokens, self.settings.answer_deadline_s)
-        self.robot.tell_prompt(growing.update, request)
+        self.robot.publish_prompt(growing.update, request)
 
         def is_over() -> bool:
             return self.cancelled() or (growing.says_enough and self._is_time_to_look())
@@ -208,7 +209,7 @@ class GoalRun:
             return None
         self._trouble_since_s = None
         update = growing.finish(decoded)
-        self.robot.tell_rounds(update, decoded)
+        self.robot.publish_rounds(update, decoded)
         return update
 
     def _is_time_to_look(self) -> bool:
@@ -226,45 +227,52 @@ class GoalRun:
         self.robot.pause(POLL_S * 4)
         self._seen_s = self.robot.now_s()
 
-    def _finish_motion(self, navigator: Navigator, key: StepKey, update: StepUpdate) -> None:
-        """Wait until the motion ends, or until the next frame is due; then it counts as carried out."""
-        end, self._early_end = self._early_end, None
+    def _await_previous(self, commanded: StepUpdate | None) -> tuple[MotionEnd | None, MotionEnd | None]:
+        """Wait until the motion under way, if any, has ended. Returns how it and `commanded` ended.
+
+        `commanded` is this step's update, if it moves the robot. An action node reports in order: if the
+        report of `commanded` comes first, the node that carried out the previous motion was replaced, and
+        that motion's report is lost. Both ends are None if there is no report yet.
+        """
+        previous, self._under_way = self._under_way, None
+        if previous is None:
+            return None, None
+        end: MotionEnd | None = None
+
+        def has_next_ended() -> bool:
+            nonlocal end
+            if commanded is not None:
+                end = self.robot.motion_end(self.session_id, commanded.step, 0.0)
+            return end is not None
+
+        previous_end = self._await_end(previous, has_next_ended)
+        return previous_end, end
+
+    def _finish_motion(
+        self, navigator: Navigator, key: StepKey, update: StepUpdate, end: MotionEnd | None
+    ) -> None:
+        """Wait until the motion ends, or until the next frame is due; then it counts as carried out.
+
+        `end` is the report of the motion, if there is one already.
+        """
         end = end or self._await_end(update, self._is_time_to_look)
         self._seen_s = self.robot.now_s()
         if end is None:
             self._under_way = update
             navigator.on_moved(key, self.robot.odometry() or self._first_odometry())
-        elif self._heed(navigator, end):
+        elif self._handle_end(navigator, end):
             navigator.on_moved(key, self._odometry_since(self._seen_s))
 
-    def _heed_last(self, navigator: Navigator, finished: StepUpdate | None) -> bool:
-        """Handle the end of the motion under way when this step began. Returns False if a person drove.
-
-        An action node reports in order. If this step's own report comes first, the node that carried out the
-        last motion was replaced, and its report is lost.
-        """
-        last, self._under_way, self._early_end = self._under_way, None, None
-        if last is None:
-            return True
-
-        def is_lost() -> bool:
-            if finished is not None and finished.action_complete:
-                self._early_end = self.robot.motion_end(self.session_id, finished.step, 0.0)
-            return self._early_end is not None
-
-        end = self._await_end(last, is_lost) or self.robot.motion_end(self.session_id, last.step, 0.0)
-        return end is None or self._heed(navigator, end)
-
-    def _heed(self, navigator: Navigator, end: MotionEnd) -> bool:
-        """Whether a motion that has ended counts as a step. It does not if a person took over."""
+    def _handle_end(self, navigator: Navigator, end: MotionEnd) -> bool:
+        """Handle the end of a motion. Returns whether it counts as a step: not if a person took over."""
         if end.ending is Ending.EMERGENCY_STOP:
             raise _End(GoalError.EMERGENCY_STOP, end.message)
         if end.ending is Ending.OVERRIDDEN:
-            self._give_way(navigator, end.message)
+            self._on_override(navigator, end.message)
             return False
         # A motion that was stopped is no failure: link and camera have timeouts of their own.
         if end.ending is Ending.FAILED:
-            self._heed_failure(end.message)
+            self._count_failure(end.message)
             return True
         self._failed_motions = 0
         is_idle = end.ending is Ending.BLOCKED and end.distance_m < IDLE_M and abs(end.turned_rad) < IDLE_RAD
@@ -274,7 +282,7 @@ class GoalRun:
             raise _End(GoalError.MOTION_FAILED, f"{idle}: is the robot free, and does its base obey?")
         return True
 
-    def _heed_failure(self, message: str) -> None:
+    def _count_failure(self, message: str) -> None:
         """Count a failed motion. A few in a row do not end the goal: a machine may stall for seconds."""
         if self._failed_motions == 0:
             self._failing_since_s = self._seen_s
@@ -283,7 +291,7 @@ class GoalRun:
         if lasts and self._failed_motions >= MAX_FAILED_MOTIONS:
             raise _End(GoalError.MOTION_FAILED, f"{self._failed_motions} motions failed: {message}")
 
-    def _give_way(self, navigator: Navigator, reason: str) -> None:
+    def _on_override(self, navigator: Navigator, reason: str) -> None:
         """Handle driving by a person: the step does not count, and the search continues from the new pose."""
         self._withdraw(reason)
         self.robot.pause(OVERRIDE_PAUSE_S)
@@ -291,16 +299,14 @@ class GoalRun:
         odometry = self.robot.odometry() or self._first_odometry()
         navigator.history.record_foreign_motion(odometry.pose)
 
-    def _await_end(
-        self, update: StepUpdate, is_enough: Callable[[], bool] = lambda: False
-    ) -> MotionEnd | None:
+    def _await_end(self, update: StepUpdate, is_enough: Callable[[], bool]) -> MotionEnd | None:
         """Returns how the motion ended; None once `is_enough` is true before that."""
         patience_s = self.settings.motion_patience_s
         for _ in polls(self.robot, patience_s, POLL_S):
             self._check_cancelled()
-            enough = is_enough()
-            end = self.robot.motion_end(self.session_id, update.step, 0.0 if enough else POLL_S)
-            if end is not None or enough:
+            is_over = is_enough()
+            end = self.robot.motion_end(self.session_id, update.step, 0.0 if is_over else POLL_S)
+            if end is not None or is_over:
                 return end
         raise _End(
             GoalError.MOTION_FAILED,
@@ -312,7 +318,7 @@ class GoalRun:
             raise _End(GoalError.CANCELLED, "cancelled")
 
     def _withdraw(self, reason: str) -> None:
-        self.robot.tell(StepUpdate(self.session_id, self._step, StepState.WITHDRAWN, text=reason))
+        self.robot.publish_step(StepUpdate(self.session_id, self._step, StepState.WITHDRAWN, text=reason))
 
 
 def _error_of(outcome: Outcome) -> GoalError:

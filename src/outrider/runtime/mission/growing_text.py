@@ -39,7 +39,7 @@ class GrowingText:
         self.update = replace(self.update, text=verified.text, verified_tokens=tokens, trace=verified.trace)
         if motion is not None:
             self._complete_action(verified.text, motion, now_s)
-        self._robot.tell(self.update)
+        self._robot.publish_step(self.update)
 
     def finish(self, decoded: Decoded) -> StepUpdate:
         """Publish and return the whole text.
@@ -68,7 +68,7 @@ class GrowingText:
 
     def _end(self) -> StepUpdate:
         self.update = replace(self.update, state=StepState.FINISHED, trace=())
-        self._robot.tell(self.update)
+        self._robot.publish_step(self.update)
         return self.update
 
     def _complete_action(self, text: str, motion: Motion, now_s: float) -> None:

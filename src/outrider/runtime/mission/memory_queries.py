@@ -23,12 +23,12 @@ from outrider.navigation.goal.guide import Destination
 ALIKE = 0.55
 ANSWERS = 0.35
 """The least similarity at which a record counts as an answer to a question."""
-MOST_TOLD = 5
-MOST_SAID = 2
+MOST_STATEMENTS = 5
+MOST_IN_ANSWER = 2
 MOST_DOCUMENTS = 3
 EXACT_SCORE = 1.0
 REACH_M = 0.9
-TOLD = RecordFilter(kind=RecordKind.TOLD)
+STATEMENTS = RecordFilter(kind=RecordKind.TOLD)
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,22 @@ class Recollection:
     home: str
     now_s: Callable[[], float]
 
-    def reply(self, asked: Where | Ask, pose: Pose2D | None) -> str:
+    def reply(self, question: Where | Ask, pose: Pose2D | None) -> str:
         """Returns the answer to a question. Raises MemoryStoreError."""
-        records = self._records(asked)
+        records = self._records(question)
         if records:
             return "; ".join(seen_answer(record, pose, self.home, self.now_s()) for record in records)
-        return nothing_known_answer() if isinstance(asked, Ask) else not_seen_answer(asked.what)
+        return nothing_known_answer() if isinstance(question, Ask) else not_seen_answer(question.what)
 
-    def knows(self, asked: Where | Ask) -> bool:
+    def knows(self, question: Where | Ask) -> bool:
         """Whether any record answers a question."""
-        return bool(self._records(asked))
+        return bool(self._records(question))
 
-    def documents(self, asked: Where | Ask, pose: Pose2D | None) -> list[tuple[str, float]]:
+    def documents(self, question: Where | Ask, pose: Pose2D | None) -> list[tuple[str, float]]:
         """Returns private sentences that may answer a question, best first, each with its relevance."""
-        found = self.memory.recall(asked.question, MOST_DOCUMENTS)
-        scores = {one.record.id: one.score for one in found}
-        records = {record.id: record for record in (*self._records(asked), *map(_matched, found))}
+        found = self.memory.recall(question.question, MOST_DOCUMENTS)
+        scores = {recalled.record.id: recalled.score for recalled in found}
+        records = {record.id: record for record in (*self._records(question), *map(_matched, found))}
         best = list(records.values())[:MOST_DOCUMENTS]
         return [
             (f"{seen_answer(r, pose, self.home, self.now_s())}.", scores.get(r.id, EXACT_SCORE)) for r in best
@@ -73,7 +73,7 @@ class Recollection:
 
     def destination(self, thing: str) -> Destination | None:
         """Returns where a thing is according to a person; None unless that place is known here."""
-        named, alike = self._told_about(thing)
+        named, alike = self._statements_about(thing)
         for record in (*named, *alike):
             found = self._place_of(record, thing)
             if found is not None:
@@ -82,48 +82,50 @@ class Recollection:
 
     def hint(self, thing: str) -> str:
         """Returns why a thing that a person described has no destination; empty if nobody described it."""
-        named, alike = self._told_about(thing)
-        told = [*named, *alike]
-        if not told:
+        named, alike = self._statements_about(thing)
+        statements = [*named, *alike]
+        if not statements:
             return ""
-        return f'i was told "{told[0].text}", but have not seen that place in this home yet'
+        return f'i was told "{statements[0].text}", but have not seen that place in this home yet'
 
-    def remember(self, told: Remember, pose: Pose2D | None) -> str:
+    def remember(self, step: Remember, pose: Pose2D | None) -> str:
         """Keep a statement and return the sentence that confirms it. Raises MemoryStoreError."""
-        place = Place(pose.x, pose.y, self.home) if told.here and pose is not None else None
-        record = self.memory.add(told.text, visibility=told.visibility, place=place, time_s=self.now_s())
+        place = Place(pose.x, pose.y, self.home) if step.here and pose is not None else None
+        record = self.memory.add(step.text, visibility=step.visibility, place=place, time_s=self.now_s())
         where = f", {place_words(place, pose, self.home)}" if place is not None else ""
         return f"i will remember ({record.visibility.value}): {record.text}{where}"
 
-    def _records(self, asked: Where | Ask) -> list[Record]:
+    def _records(self, question: Where | Ask) -> list[Record]:
         """Returns the records that answer a question.
 
         For a place: the newest sighting of the thing, else what a person said and the newest sighting of
         its kind. Of statements that hold the words of the question, the two newest, since things are moved.
         """
-        if isinstance(asked, Where):
-            what = asked.what
+        if isinstance(question, Where):
+            what = question.what
             name = seen_as(what)
             seen = self.memory.seen(name, limit=1)
-            named, alike = self._told_about(what)
+            named, alike = self._statements_about(what)
             if not (named or alike):
-                named, alike = self._told_about(asked.as_said or what)
-            told = named[:MOST_SAID] or alike[:1]
-            return seen or [*told, *self.memory.seen_of_kind(name, limit=1)]
-        holding = self.memory.holding(asked.question)
-        found = self.memory.recall(asked.question, MOST_DOCUMENTS + len(holding))
-        answers = [_matched(one) for one in found if one.similarity >= ANSWERS]
-        told = [one for one in answers if one.id in holding and one.kind is RecordKind.TOLD]
-        return _newest_first(told)[:MOST_SAID] or answers[:1]
+                named, alike = self._statements_about(question.original_words or what)
+            statements = named[:MOST_IN_ANSWER] or alike[:1]
+            return seen or [*statements, *self.memory.seen_of_kind(name, limit=1)]
+        holding = self.memory.holding(question.question)
+        found = self.memory.recall(question.question, MOST_DOCUMENTS + len(holding))
+        answers = [_matched(match) for match in found if match.similarity >= ANSWERS]
+        statements = [match for match in answers if match.id in holding and match.kind is RecordKind.TOLD]
+        return _newest_first(statements)[:MOST_IN_ANSWER] or answers[:1]
 
-    def _told_about(self, what: str) -> tuple[list[Record], list[Record]]:
+    def _statements_about(self, what: str) -> tuple[list[Record], list[Record]]:
         """Returns statements about a thing: by its name, newest first; by similar names, best first."""
-        if not self.memory.newest(1, TOLD):
+        if not self.memory.newest(1, STATEMENTS):
             return [], []  # without loading the embedder
         holding = self.memory.holding(what)
-        found = self.memory.recall(what, MOST_TOLD + len(holding), TOLD)
-        named = [one.record for one in found if one.record.id in holding]
-        alike = [one.record for one in found if one.record.id not in holding and one.similarity >= ALIKE]
+        found = self.memory.recall(what, MOST_STATEMENTS + len(holding), STATEMENTS)
+        named = [match.record for match in found if match.record.id in holding]
+        alike = [
+            match.record for match in found if match.record.id not in holding and match.similarity >= ALIKE
+        ]
         return _newest_first(named), alike
 
     def _place_of(self, record: Record, what: str) -> Destination | None:
@@ -135,9 +137,9 @@ class Recollection:
         return Destination(seen[0].x, seen[0].y, REACH_M) if seen else None
 
 
-def _newest_first(told: list[Record]) -> list[Record]:
+def _newest_first(records: list[Record]) -> list[Record]:
     """Returns the records by number, newest first: the clock may have been set in between."""
-    return sorted(told, key=lambda record: -record.id)
+    return sorted(records, key=lambda record: -record.id)
 
 
 def _matched(found: Recalled) -> Record:

@@ -102,8 +102,10 @@ def unless_blind(update: StepUpdate, silent_s: float, limit_s: float) -> StepUpd
     """
     if not (update.action_complete or update.under_way) or silent_s <= limit_s:
         return update
-    told = f"no new picture for {silent_s:.2f} s, where camera_silence_s allows {limit_s:g}: check the camera"
-    return withdrawal(update, told)
+    reason = (
+        f"no new picture for {silent_s:.2f} s, where camera_silence_s allows {limit_s:g}: check the camera"
+    )
+    return withdrawal(update, reason)
 
 
 def late_pictures(num_blinded: int, limit_s: float) -> str:
@@ -151,13 +153,13 @@ class RobotSide(Protocol):
     def odometry(self) -> Odometry | None:
         """Returns the newest odometry; None before the first."""
 
-    def tell(self, update: StepUpdate) -> None:
+    def publish_step(self, update: StepUpdate) -> None:
         """Publish an update. The receiver moves the robot when the action is complete."""
 
-    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+    def publish_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
         """Publish the request that the step's text is decoded from."""
 
-    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+    def publish_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         """Publish the statistics of a finished text, round by round."""
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:

@@ -52,8 +52,8 @@ def check_sentence(sentence: str, vocabulary: Vocabulary | None, remembers: bool
     except InstructionError as error:
         if error.meant or remembers or not _is_plan_with_memory(sentence, vocabulary):
             raise
-        told = "a robot with a memory (`outrider demo --store`) also finds what it was told of"
-        raise InstructionError(f"{error}; {told}") from error
+        advice = "a robot with a memory (`outrider demo --store`) also finds what it was told of"
+        raise InstructionError(f"{error}; {advice}") from error
 
 
 def _is_plan_with_memory(sentence: str, vocabulary: Vocabulary | None) -> bool:
@@ -64,7 +64,7 @@ def _is_plan_with_memory(sentence: str, vocabulary: Vocabulary | None) -> bool:
     return True
 
 
-def check_told(sentence: str, models: Path | None, remembers: bool = False) -> Plan:
+def check_for_pair(sentence: str, models: Path | None, remembers: bool = False) -> Plan:
     """Returns `check_sentence` for the model pair in a folder, or the shipped one. Raises ModelError."""
     folder = models_folder(models.resolve() if models else None)
     return check_sentence(sentence, vocabulary_of(str(folder / "draft")), remembers)
@@ -103,8 +103,8 @@ def _about_things(vocabulary: Vocabulary) -> Iterator[tuple[str, list[str]]]:
     """Yields headings with the sentences below them."""
     if len(vocabulary.named_shapes) > 1:
         yield "a thing is one of these", list(map(_slots, vocabulary.named_shapes))
-    asked = [said for said in _forms(vocabulary) if not said.startswith("where")]
-    yield "to find a thing (my, a, the or nothing before it; please and could you are understood)", asked
+    forms = [form for form in _forms(vocabulary) if not form.startswith("where")]
+    yield "to find a thing (my, a, the or nothing before it; please and could you are understood)", forms
     rooms = _forms(vocabulary, room=True)
     if rooms:
         yield "to find a room by what stands in it", rooms
@@ -115,11 +115,14 @@ def _forms(vocabulary: Vocabulary, room: bool = False) -> list[str]:
 
     A form that takes things of one shape alone shows the slots of that shape.
     """
-    taken: dict[str, list[tuple[str, ...]]] = {}
+    shapes: dict[str, list[tuple[str, ...]]] = {}
     for shape in vocabulary.named_shapes:
         for form in vocabulary.phrasings(shape, room):
-            taken.setdefault(form, []).append(shape)
-    return [form.format("<thing>" if len(ways) > 1 else _slots(ways[0])) for form, ways in taken.items()]
+            shapes.setdefault(form, []).append(shape)
+    return [
+        form.format("<thing>" if len(form_shapes) > 1 else _slots(form_shapes[0]))
+        for form, form_shapes in shapes.items()
+    ]
 
 
 def _slots(shape: Iterable[str]) -> str:

@@ -76,7 +76,7 @@ def serve_agents(
                 serve_pipe(settings, notary.note)
                 return
             token = load_token(at.token_path)
-            serve_http(settings, notary.note, at, token, lambda port: _say_where(at, port))
+            serve_http(settings, notary.note, at, token, lambda port: _print_endpoint(at, port))
 
 
 def _address(http: Mapping[str, Any]) -> ConsoleSettings:
@@ -121,7 +121,7 @@ def _settings(options: AgentOptions, url: str, vocabulary: Vocabulary | None) ->
     )
 
 
-def _say_where(at: ConsoleSettings, port: int) -> None:
+def _print_endpoint(at: ConsoleSettings, port: int) -> None:
     encrypted = at.tls_cert or is_loopback(at.host)
     plain = "" if encrypted else "; it goes over the network unencrypted without --tls-cert"
     where = f"{at.url_at(port)}mcp"

@@ -64,8 +64,8 @@ def run_in_one_process(
     The files are those of `run_demo`. Raises InstructionError and ConfigError for a bad argument,
     OutriderError if a model cannot be loaded.
     """
-    asked = {"seed": seed, "placement": placement, "holds": holds, "legs": legs}
-    world = SIMULATION.checked({name: value for name, value in asked.items() if value is not None})
+    options = {"seed": seed, "placement": placement, "holds": holds, "legs": legs}
+    world = SIMULATION.checked({name: value for name, value in options.items() if value is not None})
     folder = models_folder(models)
     is_filmed = video or animation is not None
     demo = _Demo(instruction, config, world, folder, vocabulary_of(str(folder / "draft")), is_filmed)

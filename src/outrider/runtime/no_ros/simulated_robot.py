@@ -215,10 +215,10 @@ class SimulatedRobot:
         if self._stopped or goal.refused:
             return GoalEnd(False, STOPPED)
         watch = _Watch(self._console, world.simulator, is_over)
-        told = _Told(goal.instruction, self._console)
+        recorder = _ConsoleRecorder(goal.instruction, self._console)
         settings = GoalSettings(instructed=self._vocabulary is None)
         try:
-            side = SimulatedSide(world.simulator, told, watch, False, world.recollection)
+            side = SimulatedSide(world.simulator, recorder, watch, False, world.recollection)
             side.floor = world.floor
             errand = Errand(
                 side,
@@ -236,7 +236,7 @@ class SimulatedRobot:
         finally:
             _come_to_rest(world.simulator)
             self.collisions = world.simulator.collisions
-            watch.stand()
+            watch.show_end()
             self._show_memories(world.recollection)
         return self._end_of(goal, GoalEnd(result.success, result.message))
 
@@ -249,12 +249,12 @@ class SimulatedRobot:
     def _show_memories(self, recollection: Recollection) -> None:
         if self._console is not None:
             found = recollection.memory.recall("things seen here", MEMORIES, SHAREABLE)
-            places = ((one.record.text, one.record.place) for one in found)
+            places = ((recalled.record.text, recalled.record.place) for recalled in found)
             things = tuple(m.Thing(text, place.x, place.y) for text, place in places if place is not None)
             self._console.show(m.Memories(things))
 
 
-class _Told(Recorder):
+class _ConsoleRecorder(Recorder):
     """Also shows the ends of motions on the console."""
 
     def __init__(self, instruction: str, console: ConsoleServer | None) -> None:
@@ -322,7 +322,7 @@ class _Watch:
         if self.console is not None:
             self.console.show(self._plan)
 
-    def stand(self) -> None:
+    def show_end(self) -> None:
         """Show the robot's final pose."""
         if self.console is not None:
             self.console.show(m.Plan(self._plan.steps, self._plan.current))

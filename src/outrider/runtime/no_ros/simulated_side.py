@@ -77,7 +77,7 @@ class SimulatedSide:
         self.floor.see(odometry.pose, self.simulator.scan())
         return replace(odometry, stamp_s=self.now_s())
 
-    def tell(self, update: StepUpdate) -> None:
+    def publish_step(self, update: StepUpdate) -> None:
         """Record an update. Carry out its action once the text is finished. Raises MemoryStoreError.
 
         The action waits for the whole text because both models run in this thread.
@@ -91,16 +91,16 @@ class SimulatedSide:
             self._ends[key] = self._move(update)
             self._recorder.on_motion_end(self._ends[key], self.now_s())
 
-    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+    def publish_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
         """Does nothing: the simulation has no subscriber for prompts."""
 
-    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+    def publish_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         """Record the statistics of a text's rounds."""
         for stats in decoded.rounds:
             self._recorder.on_round(update.step, self._recorder.strategy, stats)
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
-        """Returns the report of a motion. It has ended before `tell` returns."""
+        """Returns the report of a motion. It has ended before `publish_step` returns."""
         return self._ends.get((session_id, step))
 
     def pause(self, duration_s: float) -> None:

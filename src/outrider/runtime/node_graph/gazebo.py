@@ -69,18 +69,18 @@ def own_partition(namespace: str) -> dict[str, str]:
     In a shared partition only the first Gazebo publishes /clock, and a velocity moves the robots of both. A
     partition that the environment names is kept.
     """
-    given = next(filter(None, map(os.environ.get, PARTITIONS)), f"outrider_{os.getpid()}")
-    name = "_".join(filter(None, (given, *namespace.split("/"))))
+    base = next(filter(None, map(os.environ.get, PARTITIONS)), f"outrider_{os.getpid()}")
+    name = "_".join(filter(None, (base, *namespace.split("/"))))
     return dict.fromkeys(PARTITIONS, name)
 
 
-def release_of(given: str) -> str:
+def release_of(wanted: str) -> str:
     """Returns the given release, or that of the sourced ROS. Raises ConfigError if it is unknown."""
     distro = DISTROS.get(os.environ.get("ROS_DISTRO", ""))
-    release = given or (distro.gazebo if distro else "")
+    release = wanted or (distro.gazebo if distro else "")
     if release not in RELEASES:
         raise ConfigError(
-            f"release={given!r} with ROS_DISTRO={os.environ.get('ROS_DISTRO', '')!r}: "
+            f"release={wanted!r} with ROS_DISTRO={os.environ.get('ROS_DISTRO', '')!r}: "
             f"give release:= one of {', '.join(RELEASES)}"
         )
     return release

@@ -74,7 +74,7 @@ def read_parameter_file(
     weakest, then /go2/**, action, and /go2/action. `note` gets a message for each part that is ignored.
     Raises ConfigError for an unreadable file and for a likely typo.
     """
-    given: dict[str, dict[str, Any]] = {}
+    parameters: dict[str, dict[str, Any]] = {}
     try:
         sections = [s for s in _sections(_load(path)) if _is_ours(s, namespace, note)]
         _check_one_robot(sections, namespace)
@@ -82,10 +82,10 @@ def read_parameter_file(
             for spec in (s for s in NODES.values() if section.reaches(s.name, namespace)):
                 values = section.values if section.names_a_node else _known(spec, section.values)
                 if values or section.names_a_node:
-                    given[spec.name] = {**given.get(spec.name, {}), **values}
+                    parameters[spec.name] = {**parameters.get(spec.name, {}), **values}
     except ConfigError as error:
         raise ConfigError(f"parameter file {path}: {error}") from error
-    return given
+    return parameters
 
 
 def write_parameter_file(
@@ -124,14 +124,14 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
     return merged
 
 
-def _merged(first: dict[str, Any], second: dict[str, Any], place: yaml.Node) -> dict[str, Any]:
+def _merged(first: dict[str, Any], second: dict[str, Any], node: yaml.Node) -> dict[str, Any]:
     """Returns the merged mappings of one key. Raises ConfigError for a value that both give."""
     merged = dict(first)
     for key, value in second.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
-            value = _merged(merged[key], value, place)
+            value = _merged(merged[key], value, node)
         elif key in merged:
-            raise ConfigError(f"{key} is given twice, again below line {place.start_mark.line + 1}")
+            raise ConfigError(f"{key} is given twice, again below line {node.start_mark.line + 1}")
         merged[key] = value
     return merged
 
@@ -216,8 +216,8 @@ def _is_foreign(spec: NodeSpec, values: Mapping[str, Any]) -> bool:
 def _known(spec: NodeSpec, values: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     """Returns those of the values that a node has, or that every ROS node has."""
     known = {parameter.name for parameter in spec.parameters}
-    given = values if isinstance(values, Mapping) else dict.fromkeys(values)
-    return {name: value for name, value in given.items() if name in known or is_ros_own(name)}
+    named = values if isinstance(values, Mapping) else dict.fromkeys(values)
+    return {name: value for name, value in named.items() if name in known or is_ros_own(name)}
 
 
 def _check_one_robot(sections: Sequence[Section], namespace: str) -> None:

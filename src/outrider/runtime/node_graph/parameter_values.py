@@ -55,12 +55,12 @@ def graph_parameters(
     unknown = sorted(set(arguments) - set(graph.arguments))
     if unknown:
         raise ConfigError(f"unknown argument {', '.join(unknown)}; known: {', '.join(graph.arguments)}")
-    given: dict[str, dict[str, Any]] = {name: dict(base.get(name, {})) for name in graph.nodes}
+    parameters: dict[str, dict[str, Any]] = {name: dict(base.get(name, {})) for name in graph.nodes}
     for name, value in arguments.items():
         for node, parameter in ARGUMENTS[name].targets:
-            if node in given:
-                given[node][parameter] = value
-    checked = {name: _checked(name, given[name]) for name in graph.nodes}
+            if node in parameters:
+                parameters[node][parameter] = value
+    checked = {name: _checked(name, parameters[name]) for name in graph.nodes}
     _name_simulated_home(checked)
     another_pace = checked.get(SIMULATION.name, {}).get("real_time_factor", 1.0) != 1.0
     if another_pace or GAZEBO.name in checked:
@@ -69,12 +69,12 @@ def graph_parameters(
     return checked
 
 
-def _checked(node: str, given: Mapping[str, Any]) -> dict[str, Value]:
+def _checked(node: str, parameters: Mapping[str, Any]) -> dict[str, Value]:
     """Returns all parameters of a node, with ROS's own ones as given."""
-    ros_own = {name: value for name, value in given.items() if is_ros_own(name)}
+    ros_own = {name: value for name, value in parameters.items() if is_ros_own(name)}
     if not isinstance(ros_own.get("use_sim_time", False), bool):
         raise ConfigError(f"{node}: parameter use_sim_time={ros_own['use_sim_time']!r} must be of type bool")
-    return NODES[node].checked({n: v for n, v in given.items() if n not in ros_own}) | ros_own
+    return NODES[node].checked({n: v for n, v in parameters.items() if n not in ros_own}) | ros_own
 
 
 def _name_simulated_home(parameters: dict[str, dict[str, Value]]) -> None:

@@ -76,7 +76,7 @@ class NodeSpec:
     """
 
     name: str
-    place: str
+    module_path: str
     parameters: tuple[Parameter, ...]
     wanted_by: str = ""
     restarted: bool = False
@@ -84,12 +84,12 @@ class NodeSpec:
     @property
     def module(self) -> str:
         """The module for `python -m` if no executable is installed."""
-        return f"outrider.nodes.{self.place}"
+        return f"outrider.nodes.{self.module_path}"
 
     @property
     def executable(self) -> str:
         """The program that ROS starts."""
-        return self.place.rpartition(".")[2]
+        return self.module_path.rpartition(".")[2]
 
     def checked(self, values: Mapping[str, Any]) -> dict[str, Value]:
         """Returns all parameters, given or default. Raises ConfigError for a wrong or an unknown one."""

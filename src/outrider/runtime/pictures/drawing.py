@@ -170,13 +170,14 @@ def _draw_names(picture: Picture, view: MapView, home: Home, way: Sequence[Pose2
     size_px = max(11.0, 0.15 * view.px_per_m)
     boxes = [(piece, _box(view, rect)) for piece, rect in home.furniture]
     boxes += [(thing, _box_of(view, thing)) for thing in home.standing]
-    boxes.sort(key=lambda one: one[0] is not home.target)
+    boxes.sort(key=lambda entry: entry[0] is not home.target)
     labels = [
         Label(thing.spec.phrase, text_width(thing.spec.phrase, size_px), round(size_px), box)
         for thing, box in boxes
     ]
-    taken = [box for _, box in boxes] + [_box(view, wall) for wall in home.walls] + _boxes_of_way(view, way)
-    for label, box in zip(labels, place_labels(labels, taken, view.width, view.height), strict=True):
+    walls = [_box(view, wall) for wall in home.walls]
+    occupied = [box for _, box in boxes] + walls + _boxes_of_way(view, way)
+    for label, box in zip(labels, place_labels(labels, occupied, view.width, view.height), strict=True):
         write_text(picture, label.text, (box[0], box[3] - round(0.15 * size_px)), size_px, INK)
 
 

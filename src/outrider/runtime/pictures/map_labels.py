@@ -20,24 +20,24 @@ class Label:
     of: Box
 
 
-def place_labels(labels: Sequence[Label], taken: Sequence[Box], width: int, height: int) -> list[Box]:
+def place_labels(labels: Sequence[Label], occupied: Sequence[Box], width: int, height: int) -> list[Box]:
     """Returns the box of each label within a picture of this size.
 
     A label is placed below, above, right or left of its thing, or below or above to one side: the first of
-    these that covers least of `taken` and of earlier labels.
+    these that covers least of `occupied` and of earlier labels.
     """
     placed: list[Box] = []
     for label in labels:
-        others = [*taken, *placed]
+        obstacles = [*occupied, *placed]
         choices = [_within(box, width, height) for box in _around(label)]
-        placed.append(min(choices, key=lambda box: sum(overlap(box, other) for other in others)))
+        placed.append(min(choices, key=lambda box: sum(overlap(box, other) for other in obstacles)))
     return placed
 
 
-def overlap(one: Box, other: Box) -> int:
+def overlap(first: Box, second: Box) -> int:
     """Returns the number of pixels that two boxes share."""
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    down = min(one[3], other[3]) - max(one[1], other[1])
+    across = min(first[2], second[2]) - max(first[0], second[0])
+    down = min(first[3], second[3]) - max(first[1], second[1])
     return max(0, across) * max(0, down)
 
 

@@ -54,9 +54,9 @@ def _write_film(file: Path, film: Film, stopped: Callable[[], bool]) -> None:
 
 def _write_animation(file: Path, film: Film, stopped: Callable[[], bool]) -> None:
     pictures = tracked(film.pictures(stopped), f"animation {file.name}", len(film))
-    kept = [_small(picture) for index, picture in enumerate(pictures) if index % ANIMATED_OF == 0]
+    shown = [_small(picture) for index, picture in enumerate(pictures) if index % ANIMATED_OF == 0]
     if not stopped():
-        write_animation(file, kept, FRAMES_PER_S / ANIMATED_OF)
+        write_animation(file, shown, FRAMES_PER_S / ANIMATED_OF)
 
 
 def _small(picture: Picture) -> Picture:

@@ -38,11 +38,11 @@ class Corrections:
         if wanted is None:
             raise InstructionError(f'"{correct.words}" corrects nothing: nothing was asked for before it')
         it = Thing.of(wanted.thing)
-        told = self._as_told(correct, it)
-        thing = told.phrase if told is not None else self._as_seen(correct, it)
+        named = self._from_words(correct, it)
+        thing = named.phrase if named is not None else self._from_memory(correct, it)
         return sentence_to_find(thing, wanted.room)
 
-    def _as_told(self, correct: Correct, it: Thing) -> Thing | None:
+    def _from_words(self, correct: Correct, it: Thing) -> Thing | None:
         """Returns the thing if the words alone identify it; None if it must be looked up in memory."""
         kind = correct.kind or it.kind
         if correct.colour or correct.size or correct.side:
@@ -53,7 +53,7 @@ class Corrections:
             return replace(it, size=_OPPOSITE[it.size], side=_OPPOSITE[it.side])
         return None
 
-    def _as_seen(self, correct: Correct, it: Thing) -> str:
+    def _from_memory(self, correct: Correct, it: Thing) -> str:
         """Returns the first thing in memory that may be meant. Raises InstructionError if there is none."""
         if self.recollection is None:
             raise InstructionError(f'"{correct.words}" needs a memory: say the whole thing, with its colour')
@@ -66,7 +66,7 @@ class Corrections:
         last = self._nearest([thing for thing in places if may_be(thing, it.phrase)], places)
         kind = correct.kind or it.kind
         others = [thing for thing in places if may_be(thing, kind) and thing != last]
-        found = self._beside(correct.beside, last, places) if correct.beside else others
+        found = self._neighbours(correct.beside, last, places) if correct.beside else others
         if not found:
             where = f"to the {correct.beside} of the {it.phrase}" if correct.beside else f"as another {kind}"
             raise InstructionError(f"i have seen nothing {where}: say the whole thing, with its colour")
@@ -79,7 +79,7 @@ class Corrections:
     def _distance_m(self, place: Sighting) -> float:
         return self.pose.distance_to(place.x, place.y) if self.pose is not None else 0.0
 
-    def _beside(self, side: str, last: str, places: Mapping[str, Sighting]) -> list[str]:
+    def _neighbours(self, side: str, last: str, places: Mapping[str, Sighting]) -> list[str]:
         """Returns things seen to one side of the last one, from the robot's view, nearest first."""
         if self.pose is None or not last:
             return []

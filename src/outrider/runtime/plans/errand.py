@@ -99,13 +99,13 @@ class Errand:
         results: list[GoalResult] = []
         for index, step in enumerate(plan.steps):
             self.on_progress(Progress.of(plan, index))
-            results.append(self._one(step, cancelled))
+            results.append(self._result_of(step, cancelled))
             if not results[-1].success:
                 return _whole(plan, results)
         self.on_progress(Progress.of(plan, len(plan.steps)))
         return _whole(plan, results)
 
-    def _one(self, step: p.Step, cancelled: Callable[[], bool]) -> GoalResult:
+    def _result_of(self, step: p.Step, cancelled: Callable[[], bool]) -> GoalResult:
         """Returns the result of one step. Expected errors become results."""
         try:
             if cancelled():
@@ -114,7 +114,7 @@ class Errand:
         except OutriderError as error:
             cause = next(cause for kind, cause in _CAUSES if isinstance(error, kind))
             result = GoalResult(False, cause, str(error), 0, private=not step.moves)
-        if not step.tells:
+        if not step.answers:
             self.log.note(public_words(step), "done" if result.success else result.message, time.time())
         return result
 

@@ -13,9 +13,9 @@ from outrider.core.language.actions import Motion
 from outrider.core.language.plan import Find, Follow, Go, Home, Move, Return, Turn, Wait
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Pose2D, Sighting
+from outrider.navigation.goal.commanded_motion import CommandedMotion
 from outrider.navigation.goal.exploring import ExploringDecoder
 from outrider.navigation.goal.guide import Destination, Guide, LedDecoder
-from outrider.navigation.goal.told import ToldMotion
 from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.runtime.mission.bounded_waits import POLL_S, polls
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
@@ -62,14 +62,14 @@ class Moves:
     def begin(self, pose: Pose2D | None) -> None:
         """Begin a plan. Steps that come back return to this pose."""
         self._began_at, self._breaks_before = pose, self.floor.num_breaks if self.floor else 0
-        self.log.stood(pose)
+        self.log.set_start(pose)
         self._steps = 0
 
     def find(self, step: Find, cancelled: Cancelling) -> GoalResult:
         """Go to where a person said the thing is, then search by camera if the models may know it."""
         self.log.wanted = step
         steps = 0
-        destination = self._told_place(step.thing)
+        destination = self._destination(step.thing)
         if destination is not None:
             led = self._lead(destination, cancelled)
             steps = led.steps
@@ -88,8 +88,8 @@ class Moves:
 
     def home(self, step: Home, cancelled: Cancelling) -> GoalResult:
         """Go to the place that a person named as home, else to where the robot started."""
-        told = self._told_place("home")
-        return self._lead(told, cancelled) if told else self._lead_back(self.log.start, 0, cancelled)
+        home = self._destination("home")
+        return self._lead(home, cancelled) if home else self._lead_back(self.log.start, 0, cancelled)
 
     def go(self, step: Go, cancelled: Cancelling) -> GoalResult:
         """Go to a point on the floor that the robot has seen."""
@@ -97,7 +97,7 @@ class Moves:
 
     def turn(self, step: Turn, cancelled: Cancelling) -> GoalResult:
         """Turn on the spot by the given angle."""
-        return self._told(Motion(turn_rad=math.radians(step.actual_deg)), cancelled)
+        return self._carry_out_motion(Motion(turn_rad=math.radians(step.actual_deg)), cancelled)
 
     def move(self, step: Move, cancelled: Cancelling) -> GoalResult:
         """Move. Backwards is a half turn, a move ahead, and a half turn: no camera or scan looks behind."""
@@ -105,7 +105,7 @@ class Moves:
         motions = [ahead] if step.metres > 0 else [HALF_TURN, ahead, HALF_TURN]
         steps, said = 0, list[str]()
         for motion in motions:
-            result = self._told(motion, cancelled)
+            result = self._carry_out_motion(motion, cancelled)
             steps, said = steps + result.steps, [*said, result.message]
             if not result.success:
                 break
@@ -132,8 +132,8 @@ class Moves:
         if not back.success:
             ended = back if back.error in ENDS_A_FIND else first
             return replace(ended, steps=first.steps + back.steps)
-        again = self._search_from_here(step, cancelled)
-        return replace(again, steps=first.steps + back.steps + again.steps)
+        second = self._search_from_here(step, cancelled)
+        return replace(second, steps=first.steps + back.steps + second.steps)
 
     def _search_from_here(self, step: Find, cancelled: Cancelling) -> GoalResult:
         """Search by the models, with what the robot has seen so far."""
@@ -147,13 +147,13 @@ class Moves:
             return False
         return odometry.pose.distance_to(began.x, began.y) > RETURN_REACH_M
 
-    def _told(self, motion: Motion, cancelled: Cancelling) -> GoalResult:
+    def _carry_out_motion(self, motion: Motion, cancelled: Cancelling) -> GoalResult:
         def has_failed() -> bool:
             return self._goal is not None and self._goal.last_failed
 
-        told = ToldMotion(motion, self.robot.odometry, self.settings.navigator.table, has_failed)
-        result = self._run_alone("turn or move as told", told, cancelled)
-        return replace(result, message=told.words) if result.success else result
+        commanded = CommandedMotion(motion, self.robot.odometry, self.settings.navigator.table, has_failed)
+        result = self._run_alone("turn or move as told", commanded, cancelled)
+        return replace(result, message=commanded.words) if result.success else result
 
     def _lead_back(self, pose: Pose2D | None, breaks_before: int, cancelled: Cancelling) -> GoalResult:
         """Go back to `pose`. `breaks_before` is the number of odometry jumps before the robot was there."""
@@ -223,10 +223,10 @@ class Moves:
         at_start = memory.num_forgotten()
 
         def forgotten() -> bool:
-            gone = memory.num_forgotten() != at_start
-            if gone and self._led is not None:
+            is_changed = memory.num_forgotten() != at_start
+            if is_changed and self._led is not None:
                 self._led.forget()
-            return gone
+            return is_changed
 
         return forgotten
 
@@ -241,7 +241,7 @@ class Moves:
         self._led = LedDecoder(self._exploring, self.floor, sightings[-1], odometry, table)
         return self._led
 
-    def _told_place(self, thing: str) -> Destination | None:
+    def _destination(self, thing: str) -> Destination | None:
         if self.recollection is None or self.floor is None:
             return None
         return self.recollection.destination(thing)

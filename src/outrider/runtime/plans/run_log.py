@@ -30,7 +30,7 @@ class RunLog:
     wanted: Find | None = None
     deeds: deque[Deed] = field(default_factory=lambda: deque(maxlen=MOST_DEEDS))
 
-    def stood(self, pose: Pose2D | None) -> None:
+    def set_start(self, pose: Pose2D | None) -> None:
         """Record `pose` as the start, if there is none yet."""
         self.start = self.start or pose
 
@@ -40,8 +40,8 @@ class RunLog:
 
     def forget(self, about: str) -> None:
         """Drop the entries, and the last search, that contain these words; all for an empty text."""
-        kept = [deed for deed in self.deeds if about and about not in f"{deed.words} {deed.outcome}"]
-        self.deeds = deque(kept, maxlen=MOST_DEEDS)
+        remaining = [deed for deed in self.deeds if about and about not in f"{deed.words} {deed.outcome}"]
+        self.deeds = deque(remaining, maxlen=MOST_DEEDS)
         if self.wanted is not None and about in self.wanted.thing:
             self.wanted = None
 

@@ -47,7 +47,7 @@ class Sight:
         Raises as `see` does.
         """
         seen = things_seen(self._look(f"find the {thing}", cancelled))
-        found = _on_side(Thing.of(thing).side, [one for one in seen if may_be(one.what, thing)])
+        found = _on_side(Thing.of(thing).side, [entry for entry in seen if may_be(entry.what, thing)])
         return f"i see {', '.join(map(_words, found))}" if found else ""
 
     def _instruction(self, wanted: str) -> str:
@@ -68,7 +68,7 @@ class Sight:
 
 def _on_side(side: str, seen: list[Seen]) -> list[Seen]:
     """Returns the thing that is farthest to a side; all of them for no side."""
-    by_bearing = sorted(seen, key=lambda one: one.bearing_rad)
+    by_bearing = sorted(seen, key=lambda entry: entry.bearing_rad)
     return {"left": by_bearing[-1:], "right": by_bearing[:1]}.get(side, seen)
 
 

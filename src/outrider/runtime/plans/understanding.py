@@ -62,8 +62,8 @@ class Understanding:
             plan = self._corrected(plan, places, pose)
             self._check_means(plan)
         except InstructionError as error:
-            told = places.hint
-            message = f"{told}; {error}" if told else str(error)
+            hint = places.hint
+            message = f"{hint}; {error}" if hint else str(error)
             raise Refusal(message, error.meant) from None
         return plan
 
@@ -74,8 +74,8 @@ class Understanding:
         corrections = Corrections(self.vocabulary, self.recollection, pose)
         for step in plan.steps:
             if isinstance(step, Correct):
-                meant = corrections.meant(step, wanted)
-                (step,) = plan_of(meant, self.vocabulary, places.knows).steps
+                sentence = corrections.meant(step, wanted)
+                (step,) = plan_of(sentence, self.vocabulary, places.knows).steps
             wanted = step if isinstance(step, Find) else wanted
             steps.append(step)
         return replace(plan, steps=tuple(steps))

@@ -26,7 +26,7 @@ from outrider.runtime.common.made_with import made_with
 from outrider.runtime.common.paths import config_file, models_folder
 from outrider.runtime.common.ports import check_endpoint_free, free_port
 from outrider.runtime.common.process_memory import PeakMemory
-from outrider.runtime.mission.words import check_told
+from outrider.runtime.mission.words import check_for_pair
 from outrider.runtime.node_graph.namespaces import apart, checked_namespace
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH, Graph, wanted_nodes
 from outrider.runtime.node_graph.node_specs import MEMORY, NAVIGATOR
@@ -68,7 +68,7 @@ def run_demo(
     (`node_graphs.SIM_GRAPH`); None means the default. Raises InstructionError and ConfigError for a bad
     argument, OutriderError if a node dies.
     """
-    plan = check_told(instruction, models, remembers=bool(memory_store))
+    plan = check_for_pair(instruction, models, remembers=bool(memory_store))
     if models is not None:
         folder = models_folder(models.resolve())
         arguments |= {"draft_model": str(folder / "draft"), "model": str(folder / "target")}
@@ -84,8 +84,8 @@ def run_demo(
         "console_port": _console_port(arguments.get("console_port"), namespace),
     }
     namespace = checked_namespace(namespace)
-    given = {name: value for name, value in arguments.items() if value is not None}
-    parameters = _parameters_of(SIM_GRAPH, given, namespace)
+    set_arguments = {name: value for name, value in arguments.items() if value is not None}
+    parameters = _parameters_of(SIM_GRAPH, set_arguments, namespace)
     _check_values(parameters, record)
     checked_animation(animation)
     _prepare(out, parameters, has_own_store=not memory_store)
@@ -134,19 +134,19 @@ def _run_to_report(
     report, memory, stopping = out / REPORT_FILE, PeakMemory(), threading.Event()
     began_s = time.time()
     conditions = {**_conditions(parameters), "made_with": made}
-    told = str(parameters[MISSION]["instruction"]), str(parameters[NAVIGATOR.name]["strategy"])
+    task = str(parameters[MISSION]["instruction"]), str(parameters[NAVIGATOR.name]["strategy"])
     with stopping_on_signals(stopping):
         try:
             status = run_graph(SIM_GRAPH, parameters, out / "logs", memory, stopping, namespace, report)
         except ConfigError:
             raise
         except OutriderError as error:
-            leave_report(report, str(error), *told, conditions)
+            leave_report(report, str(error), *task, conditions)
             raise
         if status not in (0, NOT_REACHED):
             is_stopped = status == STOPPED
             why = BEFORE_A_GOAL if is_stopped else "the mission could not start"
-            leave_report(report, why, *told, conditions)
+            leave_report(report, why, *task, conditions)
         # A mission that ended before it met the other nodes has not recorded the conditions.
         known = {**conditions, "peak_memory_mb": round(memory.peak_bytes / 1e6)}
         amend_figures(report, known | _seconds_to(report, began_s))
@@ -158,12 +158,12 @@ def _seconds_to(report: Path, began_s: float) -> dict[str, float]:
     return {"to_verdict_s": round(report.stat().st_mtime - began_s, 2)} if report.is_file() else {}
 
 
-def _console_port(asked: int | None, namespace: str) -> int | None:
+def _console_port(port: int | None, namespace: str) -> int | None:
     """Returns the port of a demo's console; None for the usual one.
 
     A robot in a namespace takes a free one, to leave the usual one to others.
     """
-    return free_port() if asked == 0 or (asked is None and namespace) else asked
+    return free_port() if port == 0 or (port is None and namespace) else port
 
 
 def remove_store(path: Path) -> None:

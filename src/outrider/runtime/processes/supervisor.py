@@ -111,8 +111,8 @@ class Supervisor:
             self._memory.look([os.getpid(), *self.pids().values()])
             for child in self._children:
                 status = child.process.poll()
-                told_why = status == COULD_NOT_START and child.log is None
-                if status is not None and (child.name == last or told_why):
+                wrote_reason = status == COULD_NOT_START and child.log is None
+                if status is not None and (child.name == last or wrote_reason):
                     return status
                 if status is not None:
                     self._replace(child, status)

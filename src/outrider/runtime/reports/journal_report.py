@@ -18,11 +18,16 @@ def print_proof(file: Path, key_file: Path | None = None, json_file: Path | None
     proof = prove(file, key_file)
     console = make_console()
     if newest := proof.entries[-SHOWN:]:
-        rows = [(str(one.n), one.at, *map(printable, (one.who, one.did, one.what))) for one in newest]
+        rows = [
+            (str(record.n), record.at, *map(printable, (record.who, record.did, record.what)))
+            for record in newest
+        ]
         print_rows(console, ("entry", "at", "who", "did", "what"), rows)
     console.print(verdict(proof), markup=False, highlight=False, soft_wrap=True)
     figures = {"entries": len(proof.entries), "holds": proof.holds, "closed": proof.is_closed}
-    faults = [{"file": str(one.file), "line": one.line, "reason": one.reason} for one in proof.faults]
+    faults = [
+        {"file": str(record.file), "line": record.line, "reason": record.reason} for record in proof.faults
+    ]
     first = {"line": proof.first.line, "reason": proof.first.reason}
     write_figures(json_file, {**figures, **first, "faults": faults})
     return proof.holds

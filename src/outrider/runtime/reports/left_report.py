@@ -27,6 +27,6 @@ def leave_report(
     from outrider.runtime.reports.report import RunRecord, write_summary  # draws pictures too: slow to import
 
     known = {**conditions, "versions": versions(), "host": host()}
-    told = brief(instruction) if tells_private(instruction) else instruction
-    record = RunRecord(told, False, "cancelled", reason, strategy, 0.0, conditions=known)
+    task = brief(instruction) if tells_private(instruction) else instruction
+    record = RunRecord(task, False, "cancelled", reason, strategy, 0.0, conditions=known)
     say(f"report: {write_summary(record, report.parent)}")

@@ -74,7 +74,7 @@ class LiveView:
         self._last_line = ""
         self._rates = (0.0, 0.0)
         self._link = LinkWatch()
-        self._said_s = time.monotonic()
+        self._printed_s = time.monotonic()
 
     def __enter__(self) -> LiveView:
         return self
@@ -92,7 +92,7 @@ class LiveView:
 
     def say(self, line: str) -> None:
         """Print a line above the view."""
-        self._said_s = time.monotonic()
+        self._printed_s = time.monotonic()
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, state: LiveState) -> None:
@@ -111,7 +111,7 @@ class LiveView:
             self.say(f"{state.time_s:6.1f} s  link {change}")
         if state.update.state is StepState.FINISHED:
             self._print_once(state)
-        if time.monotonic() - self._said_s >= LINE_PERIOD_S:
+        if time.monotonic() - self._printed_s >= LINE_PERIOD_S:
             words = f"step {state.update.step:3d}  goes on" if state.update.step else "no step yet"
             self.say(f"{state.time_s:6.1f} s  {words}  [{self._figures(state)}]")
 

@@ -69,7 +69,7 @@ def recording_files(path: Path) -> list[Path]:
     files = [file for file in names if file.name.endswith(SUFFIXES)]
     if files:
         present = {_unpacked(file.name) for file in files}
-        files += [path / name for name in _told_files(path / METADATA) if _unpacked(name) not in present]
+        files += [path / name for name in _listed_files(path / METADATA) if _unpacked(name) not in present]
         files.sort(key=lambda file: (len(_unpacked(file.name)), _unpacked(file.name)))
     if not files and any(".db3" in file.suffixes for file in names or [path]):
         raise ConfigError(f"{path} is a bag of SQLite: convert it to MCAP with `ros2 bag convert`")
@@ -78,13 +78,13 @@ def recording_files(path: Path) -> list[Path]:
     raise ConfigError(f"{path} holds no .mcap file: give a recording, or a folder of rosbag2")
 
 
-def _told_files(metadata: Path) -> list[str]:
+def _listed_files(metadata: Path) -> list[str]:
     """Returns the names of MCAP files in rosbag2's metadata; none if it is missing or invalid."""
     try:
-        told = yaml.safe_load(read_text(metadata))["rosbag2_bagfile_information"]["relative_file_paths"]
+        listed = yaml.safe_load(read_text(metadata))["rosbag2_bagfile_information"]["relative_file_paths"]
     except (OSError, yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return []
-    names = [Path(str(name)).name for name in told] if isinstance(told, list) else []
+    names = [Path(str(name)).name for name in listed] if isinstance(listed, list) else []
     return [name for name in names if name.endswith(SUFFIXES) and name.isprintable()]
 
 

@@ -40,7 +40,7 @@ class Recorder:
         self.truth: Truth | None = None
         self.latest = StepUpdate("", 0, StepState.DECODING)
         self.progress = Progress()
-        self.stood: list[Pose2D | None] = []
+        self.step_poses: list[Pose2D | None] = []
         """The robot's true pose at the end of each completed step of the plan."""
         self._steps: dict[int, StepRecord] = {}
         self._ends: dict[int, tuple[MotionEnd, float]] = {}
@@ -53,8 +53,8 @@ class Recorder:
     def on_progress(self, progress: Progress) -> None:
         """Record the plan, or its next step."""
         self.progress = progress
-        while len(self.stood) < progress.current:
-            self.stood.append(self.truth.pose if self.truth else None)
+        while len(self.step_poses) < progress.current:
+            self.step_poses.append(self.truth.pose if self.truth else None)
 
     @property
     def target_distance_m(self) -> float | None:
@@ -65,7 +65,7 @@ class Recorder:
     def judge(self, result: GoalResult, home: Home | None) -> Judgement:
         """Returns the judgement of the run. It is measured if the home and the true poses are known."""
         pose, collisions = (self.truth.pose, self.truth.collisions) if self.truth else (None, 0)
-        return judge(self.progress.targets, self.stood, result, home, pose, collisions)
+        return judge(self.progress.targets, self.step_poses, result, home, pose, collisions)
 
     def on_text(self, update: StepUpdate, link_state: str, time_s: float) -> None:
         """Record an update of a step's text, and a change of the link's state.

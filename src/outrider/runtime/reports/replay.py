@@ -145,6 +145,7 @@ def _show(figures: dict[str, Any], differences: Sequence[Comparison]) -> None:
         console.print(f"{figures['missing']} steps of the run are not in the recording")
     if differences:
         rows = [
-            (str(one.step), printable(one.recorded), printable(one.replayed)) for one in differences[:SHOWN]
+            (str(difference.step), printable(difference.recorded), printable(difference.replayed))
+            for difference in differences[:SHOWN]
         ]
         print_rows(console, ("step", "recorded", "replayed"), rows)

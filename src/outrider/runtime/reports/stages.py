@@ -19,7 +19,7 @@ class Stages:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._began_s = clock, clock()
-        self._said: dict[str, tuple[str, int]] = {}
+        self._last: dict[str, tuple[str, int]] = {}
         self._news: list[str] = []
         self._passed_s: dict[str, float] = {}
 
@@ -32,9 +32,9 @@ class Stages:
 
         A fault becomes news only when it has come LASTING_TIMES times in a row.
         """
-        before, times = self._said.get(node, ("", 0))
+        before, times = self._last.get(node, ("", 0))
         times = times + 1 if message == before else 1
-        self._said[node] = message, times
+        self._last[node] = message, times
         if times == (1 if message == "ok" else LASTING_TIMES):
             self._news.append(f"{node}: {READY if message == 'ok' else message}")
         if message == "ok":
@@ -58,7 +58,7 @@ class Stages:
         passed_s = dict(self._passed_s)
         if motion_s is not None and GOAL in passed_s:
             passed_s[MOTION] = passed_s[GOAL] + motion_s
-        return {stage: round(at_s, 2) for stage, at_s in sorted(passed_s.items(), key=lambda one: one[1])}
+        return {stage: round(at_s, 2) for stage, at_s in sorted(passed_s.items(), key=lambda entry: entry[1])}
 
 
 def first_motion_s(poses: Sequence[PoseRecord]) -> float | None:

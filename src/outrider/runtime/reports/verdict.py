@@ -54,7 +54,7 @@ class Judgement:
 
 def judge(
     targets: Sequence[str],
-    stood: Sequence[Pose2D | None],
+    step_poses: Sequence[Pose2D | None],
     result: GoalResult,
     home: Home | None,
     pose: Pose2D | None,
@@ -62,21 +62,21 @@ def judge(
 ) -> Judgement:
     """Returns the judgement of a plan.
 
-    `targets` are those of its steps (`Progress.targets`). `stood` is the robot's pose at the end of each
-    completed step; the current step ends at `pose`, the robot's pose now. `home` and the poses are the
-    simulation's truth; None for unknown surroundings.
+    `targets` are those of its steps (`Progress.targets`). `step_poses` are the robot's poses at the
+    ends of the completed steps; the current step ends at `pose`, the robot's pose now. `home` and the poses
+    are the simulation's truth; None for unknown surroundings.
     """
-    ends = zip(targets, (*stood, pose), strict=False)
-    goals = [(asked, end) for target, end in ends if (asked := wanted(target)) is not None]
+    ends = zip(targets, (*step_poses, pose), strict=False)
+    goals = [(goal, end) for target, end in ends if (goal := wanted(target)) is not None]
     if home is None or not goals or any(end is None for _, end in goals):
         return Judgement(Verdict.DONE if result.success else Verdict.FAILED, result.message)
-    found = [_stand(home, asked, end) for asked, end in goals if end is not None]
-    missing = next((stand.phrase for stand in found if stand.distance_m is None), None)
+    found = [_distance_to(home, goal, end) for goal, end in goals if end is not None]
+    missing = next((target.phrase for target in found if target.distance_m is None), None)
     if missing is not None:
         message = f"{result.message}; this home holds no {missing}"
         return Judgement(Verdict.FAILED, message, checked=True)
-    reached = result.success and all(stand.is_there for stand in found)
-    places = ", ".join(f"{stand.distance_m:.2f} m from the {stand.phrase}" for stand in found)
+    reached = result.success and all(target.is_there for target in found)
+    places = ", ".join(f"{target.distance_m:.2f} m from the {target.phrase}" for target in found)
     verb = "stands" if len(targets) == 1 else "stood"
     message = f"{result.message}; {verb} {places}, {collisions} collisions"
     verdict = Verdict.SUCCESS if reached else Verdict.FAILED
@@ -84,16 +84,16 @@ def judge(
 
 
 @dataclass(frozen=True)
-class _Stand:
-    """The robot's position relative to a thing; no distance if the home has no such thing."""
+class _TargetDistance:
+    """The robot's distance to a target; no distance if the home has no such thing."""
 
     phrase: str
     distance_m: float | None
     is_there: bool
 
 
-def _stand(home: Home, asked: Wanted, pose: Pose2D) -> _Stand:
-    distances = [thing.distance_m(pose.x, pose.y) for thing in meant(home, asked)]
-    if asked.thing.kind == DOOR_KIND:
+def _distance_to(home: Home, goal: Wanted, pose: Pose2D) -> _TargetDistance:
+    distances = [thing.distance_m(pose.x, pose.y) for thing in meant(home, goal)]
+    if goal.thing.kind == DOOR_KIND:
         distances = [pose.distance_to(door.x, door.y) for door in home.doors]
-    return _Stand(asked.phrase, min(distances, default=None), has_reached(home, asked, pose))
+    return _TargetDistance(goal.phrase, min(distances, default=None), has_reached(home, goal, pose))

@@ -178,7 +178,7 @@ def _serve_until(
     stop: threading.Event, verifier: Verifier, page: AbstractContextManager[object], what: str
 ) -> None:
     keep_loaded()
-    with _figures_told(verifier), closing(verifier), page:
+    with _figures_logged(verifier), closing(verifier), page:
         print(f"verifier ready: {what}", flush=True)
         verifier.serve(stop)
 
@@ -202,7 +202,7 @@ def _begin_process() -> tuple[threading.Event, threading.Event]:
 
 
 @contextmanager
-def _figures_told(verifier: Verifier) -> Iterator[None]:
+def _figures_logged(verifier: Verifier) -> Iterator[None]:
     """Log the verifier's figures that have changed, at intervals and at the end."""
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")

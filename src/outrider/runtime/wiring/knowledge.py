@@ -57,14 +57,14 @@ def corpus_documents(corpus: Corpus, model: LanguageModel) -> Retrieve:
 
     def retrieve(question: Prompt) -> tuple[Context, ...]:
         asked = question_of(question.text)
-        found = [(one.record.text, one.score) for one in corpus.recall(asked, MOST_DOCUMENTS)]
+        found = [(recalled.record.text, recalled.score) for recalled in corpus.recall(asked, MOST_DOCUMENTS)]
         return (fitting_context(asked, found, model, question.jpeg),)
 
     return retrieve
 
 
 def fitting_context(
-    asked: str, documents: Iterable[tuple[str, float]], model: LanguageModel, jpeg: bytes = b""
+    question: str, documents: Iterable[tuple[str, float]], model: LanguageModel, jpeg: bytes = b""
 ) -> Context:
     """Returns a question with as many documents as leave the model room for an answer.
 
@@ -73,9 +73,9 @@ def fitting_context(
     """
     kept: list[tuple[str, float]] = []
     for document in documents:
-        prompt = question_prompt(asked, [text for text, _ in (*kept, document)])
+        prompt = question_prompt(question, [text for text, _ in (*kept, document)])
         if len(model.tokenizer.encode_prompt(prompt)) + ANSWER_TOKENS > model.max_length:
             break
         kept.append(document)
-    prompt = question_prompt(asked, [text for text, _ in kept])
+    prompt = question_prompt(question, [text for text, _ in kept])
     return Context(Prompt(prompt, jpeg), log_sum_exp([score for _, score in kept]) if kept else 0.0)

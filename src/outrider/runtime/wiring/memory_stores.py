@@ -125,7 +125,7 @@ def add_memory(
 def print_records(records: list[Record], found: list[Recalled] | None = None) -> None:
     """Print a table of records; if found by a query, with their similarity and the matching passage."""
     rows = []
-    shows_parts = any(one.is_part for one in found or [])
+    shows_parts = any(recalled.is_part for recalled in found or [])
     answer = ["likeness", *(["matched"] if shows_parts else [])] if found else []
     for index, record in enumerate(records):
         place = record.place
@@ -156,7 +156,7 @@ def _stamp_words(stamp_s: float) -> str:
 def search_memory(memory: MemoryStore, query: str, limit: int, only: RecordFilter = ANY) -> None:
     """Print the best answers to a query."""
     found = memory.recall(query, limit, only)
-    print_records([one.record for one in found], found)
+    print_records([recalled.record for recalled in found], found)
 
 
 def forget_memory(
@@ -185,8 +185,11 @@ def export_memory(memory: MemoryStore, file: Path | None = None, key_file: str =
     its key.
     """
     if file is not None:
-        kept = [memory.path.with_name(memory.path.name + suffix) for suffix in ("", *SIDE_FILES)]
-        if any(one.exists() and file.exists() and one.samefile(file) for one in (*kept, *_given(key_file))):
+        store_files = [memory.path.with_name(memory.path.name + suffix) for suffix in ("", *SIDE_FILES)]
+        if any(
+            source.exists() and file.exists() and source.samefile(file)
+            for source in (*store_files, *_given(key_file))
+        ):
             raise ConfigError(f"{file} holds the memory or its key: choose another file to export to")
         with replacing(file) as written:
             written.writelines(line.encode() for line in _lines(memory))

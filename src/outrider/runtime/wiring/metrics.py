@@ -161,7 +161,7 @@ class _PageServer(ThreadingMixIn, WSGIServer):
 class _PageHandler(WSGIRequestHandler):
     timeout = READER_S
 
-    def log_message(self, format: str, *given: Any) -> None:
+    def log_message(self, format: str, *arguments: Any) -> None:
         """Log nothing about a request."""
 
 

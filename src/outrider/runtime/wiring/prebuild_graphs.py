@@ -35,7 +35,7 @@ def build_graphs(model: str, precision: Precision, provider: str, max_length: in
         table.add_column(heading, justify="right", overflow="fold")
     of_blocks = times.load_prefill, times.load_decode, times.chunk_prefill, times.chunk_decode
     for layers, *seconds in zip(rows.layers, *of_blocks, strict=True):
-        table.add_row(str(layers), *(f"{1e3 * one:.1f}" for one in seconds))
+        table.add_row(str(layers), *(f"{1e3 * duration_s:.1f}" for duration_s in seconds))
     console.print(table)
     held_mb = sum(path.stat().st_size for path in language.folder.rglob("*") if path.is_file()) / 2**20
     console.print(f"{held_mb:.1f} MB in {language.folder}", soft_wrap=True)

@@ -49,7 +49,7 @@ class _Lane:
     verifier began, None once it has one. `failure` is the reason of a refusal sent to the robot.
     """
 
-    heard_s: float
+    last_received_s: float
     begun_s: float = 0.0
     searching_s: float | None = None
     failure: str = ""
@@ -77,7 +77,7 @@ class RelayService:
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
         """Queue a frame for the peer's verifier. Returns refusals if there is none."""
         lane = self._lanes.setdefault(peer, _Lane(self._clock()))
-        lane.heard_s = self._clock()
+        lane.last_received_s = self._clock()
         if isinstance(frame, Open):
             lane.epochs[frame.session] = max(frame.epoch, lane.epochs.get(frame.session, 0))
         elif isinstance(frame, Close):
@@ -100,7 +100,7 @@ class RelayService:
     def evict_idle(self) -> None:
         """Drop robots that have been silent for longer than _IDLE_S."""
         now_s = self._clock()
-        for peer in [peer for peer, lane in self._lanes.items() if now_s - lane.heard_s > _IDLE_S]:
+        for peer in [peer for peer, lane in self._lanes.items() if now_s - lane.last_received_s > _IDLE_S]:
             link = self._lanes.pop(peer).link
             if link is not None:
                 link.close()

@@ -49,7 +49,7 @@ MakeModel = Callable[[], LanguageModel]
 
 
 @dataclass(frozen=True)
-class Place:
+class ReplicaAddress:
     """A replica's endpoint and its process."""
 
     endpoint: str
@@ -63,7 +63,7 @@ class Replica:
         import ray
 
         endpoint = f"tcp://{ray.util.get_node_ip_address()}:{free_port()}"
-        self._place = Place(endpoint, os.getpid())
+        self._address = ReplicaAddress(endpoint, os.getpid())
         server = RouterServer(endpoint, keys, GateLimits(sessions_per_peer=limits.max_sessions))
         self._verifier = Verifier(VerifierService(make_model(), limits), server)
         keep_loaded()
@@ -72,12 +72,12 @@ class Replica:
         )
         self._thread.start()
 
-    def __call__(self) -> Place:
-        return self._place
+    def __call__(self) -> ReplicaAddress:
+        return self._address
 
     def figures(self) -> tuple[str, dict[str, float]]:
         """Returns the replica's address and its counters."""
-        return self._place.endpoint.removeprefix("tcp://"), self._verifier.figures()
+        return self._address.endpoint.removeprefix("tcp://"), self._verifier.figures()
 
     def check_health(self) -> None:
         """Raise if the verifier has ended: Ray then restarts the replica."""
@@ -91,26 +91,28 @@ class RayPlacement:
     def __init__(self, handle: Any) -> None:
         self._handle = handle
 
-    def place_of(self, owner: str) -> Place:
+    def address_of(self, owner: str) -> ReplicaAddress:
         """Returns the replica for an owner. Raises LinkError if none answers."""
         try:
-            place: Place = self._handle.options(session_id=owner).remote().result(timeout_s=_LOOKUP_S)
+            address: ReplicaAddress = (
+                self._handle.options(session_id=owner).remote().result(timeout_s=_LOOKUP_S)
+            )
         except Exception as error:
             raise LinkError(f"no replica answers ({type(error).__name__}): trying again") from error
-        return place
+        return address
 
     def figures(self) -> dict[str, dict[str, float]]:
         """Returns the counters of each replica that answers, by its address."""
         try:
-            told = self._handle.broadcast("figures").results(timeout_s=_FIGURES_S, return_exceptions=True)
+            replies = self._handle.broadcast("figures").results(timeout_s=_FIGURES_S, return_exceptions=True)
         except Exception as error:
             _log.warning("no replica tells its figures (%s)", type(error).__name__)
             return {}
-        return dict(one for one in told if not isinstance(one, Exception))
+        return dict(reply for reply in replies if not isinstance(reply, Exception))
 
     def endpoint_of(self, owner: str) -> str:
         """Returns the endpoint of the replica that serves an owner."""
-        return self.place_of(owner).endpoint
+        return self.address_of(owner).endpoint
 
 
 def check_replicas(folder: Path, replicas: int, **options: Any) -> None:
@@ -195,7 +197,7 @@ def _start(ray: Any) -> None:
 
 
 def _wait_until_running(serve: Any, stop: threading.Event) -> None:
-    told = ""
+    logged = ""
     while not stop.wait(_POLL_S):
         application = serve.status().applications[_NAME]
         if application.status == "RUNNING":
@@ -204,8 +206,8 @@ def _wait_until_running(serve: Any, stop: threading.Event) -> None:
         reason = " ".join(words_of(message) for message in messages if message)
         if application.status == "DEPLOY_FAILED":
             raise ModelError(f"no replica starts: {reason or application.message}")
-        if reason and reason != told:
-            told = reason
+        if reason and reason != logged:
+            logged = reason
             _log.warning("not all replicas have started: %s", reason)
 
 

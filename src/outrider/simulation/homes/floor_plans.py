@@ -103,11 +103,11 @@ class FloorPlan:
 
 @dataclass(frozen=True)
 class _Shared:
-    """The wall between two rooms: at `place`, from `low` to `high` along the other axis."""
+    """The wall between two rooms: at `position`, from `low` to `high` along the other axis."""
 
     rooms: tuple[int, int]
     along_x: bool
-    place: float
+    position: float
     low: float
     high: float
 
@@ -115,8 +115,8 @@ class _Shared:
         """Returns the wall over a part of it."""
         half = WALL_THICKNESS / 2
         if self.along_x:
-            return Rect(low, self.place - half, high, self.place + half)
-        return Rect(self.place - half, low, self.place + half, high)
+            return Rect(low, self.position - half, high, self.position + half)
+        return Rect(self.position - half, low, self.position + half, high)
 
 
 def draw_plan(rng: np.random.Generator) -> FloorPlan | None:
@@ -145,13 +145,13 @@ def _tiles(rng: np.random.Generator) -> tuple[Rect, ...]:
 
 
 def _between(rooms: Sequence[Rect], a: int, b: int) -> _Shared | None:
-    one, other = rooms[a], rooms[b]
-    low, high = max(one.x0, other.x0), min(one.x1, other.x1)
-    if abs(one.y1 - other.y0) < 1e-9 and high - low > 1e-9:
-        return _Shared((a, b), True, one.y1, low, high)
-    low, high = max(one.y0, other.y0), min(one.y1, other.y1)
-    if abs(one.x1 - other.x0) < 1e-9 and high - low > 1e-9:
-        return _Shared((a, b), False, one.x1, low, high)
+    first, second = rooms[a], rooms[b]
+    low, high = max(first.x0, second.x0), min(first.x1, second.x1)
+    if abs(first.y1 - second.y0) < 1e-9 and high - low > 1e-9:
+        return _Shared((a, b), True, first.y1, low, high)
+    low, high = max(first.y0, second.y0), min(first.y1, second.y1)
+    if abs(first.x1 - second.x0) < 1e-9 and high - low > 1e-9:
+        return _Shared((a, b), False, first.x1, low, high)
     return None
 
 
@@ -167,9 +167,9 @@ def _doors(rng: np.random.Generator, num_rooms: int, shared: Sequence[_Shared]) 
         joined = group[a] == group[b]
         if slack < 0 or (joined and rng.random() >= SECOND_WAY_SHARE):
             continue
-        group = [group[a] if one == group[b] else one for one in group]
+        group = [group[a] if number == group[b] else number for number in group]
         along = stretch.low + DOOR_MARGIN_M + width / 2 + float(rng.uniform(0.0, slack))
-        x, y = (along, stretch.place) if stretch.along_x else (stretch.place, along)
+        x, y = (along, stretch.position) if stretch.along_x else (stretch.position, along)
         doors.append(Door(x, y, width, stretch.along_x, stretch.rooms))
     return tuple(doors) if len(set(group)) == 1 else None
 

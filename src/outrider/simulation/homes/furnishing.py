@@ -130,11 +130,11 @@ def _place_piece(
     spec: ObjectSpec,
 ) -> None:
     along, away, height = FURNITURE_SIZE[spec.kind]
-    if is_corridor(rooms[room]) or any(one.spec == spec for one in placed):
+    if is_corridor(rooms[room]) or any(piece.spec == spec for piece in placed):
         return
     rect = _against_wall(rng, rooms[room], along, away)
     clear = all(not rect.grown(1.15).holds(d.x, d.y) for d in doors)
-    if clear and not any(rect.grown(0.7).overlaps(one.rect) for one in placed if one.rect is not None):
+    if clear and not any(rect.grown(0.7).overlaps(piece.rect) for piece in placed if piece.rect is not None):
         placed.append(HomeObject(spec, *rect.centre, 0.0, away / 2, height, room, rect))
 
 
@@ -163,10 +163,10 @@ def place_standing(
     if rng.random() < CLUTTERED_SHARE:
         number += int(rng.integers(3, 6)) + len(rooms)
     wanted = [target] if target.kind in STANDING_KINDS else []
-    others = _distractors(rng, target, number)
+    distractors = _distractors(rng, target, number)
     plan = [(target, target_room)] * len(wanted)
     plan += [
-        (spec, target_room if i == 0 else int(rng.integers(len(rooms)))) for i, spec in enumerate(others)
+        (spec, target_room if i == 0 else int(rng.integers(len(rooms)))) for i, spec in enumerate(distractors)
     ]
     if target.size:
         plan.append((replace(target, size=_other_size(target.size)), target_room))
@@ -185,11 +185,11 @@ def place_standing(
 
 
 def _size_pair(
-    rng: np.random.Generator, taken: Sequence[ObjectSpec], room: int
+    rng: np.random.Generator, excluded: Sequence[ObjectSpec], room: int
 ) -> list[tuple[ObjectSpec, int]]:
     """Returns a small and a large thing of one kind and colour, in one room."""
     spec = ObjectSpec(str(rng.choice(STANDING_KINDS)), str(rng.choice(COLOURS)))
-    if spec in taken:
+    if spec in excluded:
         return []
     return [(replace(spec, size=size), room) for size in (SIZES[0], SIZES[1])]
 

@@ -80,8 +80,8 @@ class Home:
 
     def sees_thing(self, x: float, y: float, thing: HomeObject) -> bool:
         """Whether there is a clear line from (x, y) to a thing; its own outline does not hide it."""
-        others = (rect for rect in self._tall() if rect != thing.rect)
-        return not any(rect.cuts(x, y, thing.x, thing.y) for rect in (*self.walls, *others))
+        other_rects = (rect for rect in self._tall() if rect != thing.rect)
+        return not any(rect.cuts(x, y, thing.x, thing.y) for rect in (*self.walls, *other_rects))
 
     def _tall(self) -> list[Rect]:
         """Returns the outlines of furniture that the camera cannot look over."""
@@ -112,8 +112,8 @@ def _try_home(rng: np.random.Generator, seed: int, target: ObjectSpec | None, pl
     spec = with_colour(rng, target) if target else draw_target(rng)
     rooms, doors = plan.rooms, plan.doors
     start_room = int(rng.integers(len(rooms)))
-    others = [room for room in range(len(rooms)) if room != start_room]
-    target_room = start_room if placement != "other_room" else int(rng.choice(others))
+    other_rooms = [room for room in range(len(rooms)) if room != start_room]
+    target_room = start_room if placement != "other_room" else int(rng.choice(other_rooms))
     furniture = place_furniture(rng, rooms, doors, spec, target_room)
     standing = place_standing(rng, spec, target_room, rooms, doors, furniture)
     if standing is None:

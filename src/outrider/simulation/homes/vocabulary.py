@@ -101,24 +101,24 @@ def wanted(instruction: str) -> Wanted | None:
     Colour, size and side are read from the words right before the kind.
     """
     words = "".join(c if c.isalpha() else " " for c in instruction.lower()).split()
-    place = next((i for i in reversed(range(len(words))) if words[i] in KINDS), None)
-    if place is None or "turn" in words:
+    position = next((i for i in reversed(range(len(words))) if words[i] in KINDS), None)
+    if position is None or "turn" in words:
         return None
     said = {"colour": "", "size": "", "side": ""}
-    for word in reversed(words[:place]):
+    for word in reversed(words[:position]):
         slot = next((s for s, known in _SLOTS.items() if word in known and not said[s]), None)
         if slot is None:
             break
         said[slot] = word
-    return Wanted(Thing(words[place], **said), _ROOM_WITH.search(instruction.lower()) is not None)
+    return Wanted(Thing(words[position], **said), _ROOM_WITH.search(instruction.lower()) is not None)
 
 
 def target_of(instruction: str) -> ObjectSpec | None:
     """Returns the thing that a home should contain for an instruction; None if that names none."""
-    asked = wanted(instruction)
-    if asked is None or asked.thing.kind == DOOR_KIND:
+    goal = wanted(instruction)
+    if goal is None or goal.thing.kind == DOOR_KIND:
         return None
-    return ObjectSpec(asked.thing.kind, asked.thing.colour, asked.thing.size)
+    return ObjectSpec(goal.thing.kind, goal.thing.colour, goal.thing.size)
 
 
 _SLOTS = {"colour": COLOURS, "size": SIZES, "side": SIDES}

@@ -131,11 +131,11 @@ def _hang_lamp(
     spec: mujoco.MjSpec, rng: np.random.Generator, rooms: list[mujoco.MjsGeom], height_m: float
 ) -> None:
     room = rooms[int(rng.integers(len(rooms)))]
-    place = room.pos[:2] + rng.uniform(-0.8, 0.8, 2) * room.size[:2]
+    position = room.pos[:2] + rng.uniform(-0.8, 0.8, 2) * room.size[:2]
     colour = rng.uniform(0.2, 0.5) * rng.uniform([0.9, 0.8, 0.6], [1.0, 1.0, 1.0])
     spec.worldbody.add_light(
         type=mujoco.mjtLightType.mjLIGHT_POINT,
-        pos=[*place, height_m - 0.2],
+        pos=[*position, height_m - 0.2],
         diffuse=list(colour),
         specular=[0.1] * 3,
         castshadow=False,

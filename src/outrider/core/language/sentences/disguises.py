@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from outrider.core.language.words.heeding import SLOT_NAME
 from outrider.core.language.words.phrase_group import WORD_BEGINS
 from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
 from outrider.core.language.words.signs import plain
 from outrider.core.language.words.stop_phrases import of_all, stop_phrases
+from outrider.core.language.words.unsupported_words import SLOT_NAME
 
 _MOST_LETTERS = 40
 _NO_LETTER = re.compile(r"[\W_]+")
@@ -53,14 +53,14 @@ def is_written_as_one(book: Phrasebook, sentence: str) -> bool:
     return len(letters) <= _MOST_LETTERS and _orders_as_one(book).fullmatch(letters) is not None
 
 
-def _as_meant(said: str, letters: str) -> str:
+def _as_meant(written: str, letters: str) -> str:
     """Return the stop word that the letters stand for, or the negation of "nooo"; else what was said."""
     letters = plain(letters).translate(_LOOK_ALIKE)
-    drawn, letters = letters, undrawn(letters)
-    if letters != drawn and letters in of_all("negations"):
+    stretched, letters = letters, undrawn(letters)
+    if letters != stretched and letters in of_all("negations"):
         return f" {letters} "
-    meant = _repeated().fullmatch(letters)
-    return said if meant is None or plain(said) in stop_words() else f" {meant[1]} "
+    match = _repeated().fullmatch(letters)
+    return written if match is None or plain(written) in stop_words() else f" {match[1]} "
 
 
 @cache
@@ -72,13 +72,17 @@ def _repeated() -> re.Pattern[str]:
 @cache
 def _orders_as_one(book: Phrasebook) -> re.Pattern[str]:
     """Return an expression for orders to stop among polite words, in letters and digits only."""
-    others = (*book.spoken("correction"), *book.spoken("negations"))
-    told = [joined(book.tokens(said)) for said in others]
-    expressions = [SLOT_NAME.sub("?:", one) for one in stop_phrases(book).expressions]
-    orders = (one for one in expressions if not any(map(re.compile(one).fullmatch, told)))
-    polite = (
-        joined(book.tokens(said)) for use in ("polite_before", "polite_after") for said in book.spoken(use)
+    entries = (*book.spoken("correction"), *book.spoken("negations"))
+    corrections = [joined(book.tokens(entry)) for entry in entries]
+    expressions = [SLOT_NAME.sub("?:", expression) for expression in stop_phrases(book).expressions]
+    orders = (
+        expression
+        for expression in expressions
+        if not any(map(re.compile(expression).fullmatch, corrections))
     )
-    said = "|".join(map(re.escape, polite))
+    polite = (
+        joined(book.tokens(entry)) for use in ("polite_before", "polite_after") for entry in book.spoken(use)
+    )
+    entry = "|".join(map(re.escape, polite))
     stop = "|".join(order.replace(WORD_BEGINS, "") for order in orders)
-    return re.compile(re.sub(r"\\?[ ']", "", rf"(?:{said})*(?:{stop})(?:{stop}|{said})*"))
+    return re.compile(re.sub(r"\\?[ ']", "", rf"(?:{entry})*(?:{stop})(?:{stop}|{entry})*"))

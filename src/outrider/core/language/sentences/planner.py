@@ -65,11 +65,11 @@ def _one_by_one(likely: Sequence[Reading], readings: Sequence[Reading]) -> Itera
         yield Plan((Stop(),), (LEFT_BY_A_STOP,))
     orders = [reading for reading in likely if reading.clauses.unknown or reading.clauses.problems]
     is_read = not likely[0].num_strange and any(reading.clauses.problems for reading in likely)
-    if is_read or any(reading.clauses.is_unheeded for reading in likely):
+    if is_read or any(reading.clauses.is_unsupported for reading in likely):
         return
-    others = readings if likely[0].num_strange else likely
-    kept = frozenset().union(*(reading.known_words for reading in likely))
-    mended = (reading.respelt(bool(orders), kept) for reading in orders or others)
+    candidates = readings if likely[0].num_strange else likely
+    known = frozenset().union(*(reading.known_words for reading in likely))
+    mended = (reading.respelt(bool(orders), known) for reading in orders or candidates)
     yield from mended
 
 
@@ -96,5 +96,5 @@ def brief(sentence: str) -> str:
 
 
 def _brief(step: Step) -> str:
-    is_told = step.moves and not isinstance(step, Follow)
-    return step.intent if is_told else step.intent.partition("(")[0]
+    shows_argument = step.moves and not isinstance(step, Follow)
+    return step.intent if shows_argument else step.intent.partition("(")[0]

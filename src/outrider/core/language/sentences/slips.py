@@ -109,13 +109,13 @@ def _glued_to() -> frozenset[str]:
     return known - of_all("negations") - of_all("denials")
 
 
-def _is_swapped(word: str, meant: str) -> bool:
-    is_like = len(word) == len(meant) and sorted(word) == sorted(meant)
-    return is_like and num_slips(word, meant) == 1
+def _is_swapped(word: str, stop: str) -> bool:
+    is_like = len(word) == len(stop) and sorted(word) == sorted(stop)
+    return is_like and num_slips(word, stop) == 1
 
 
 def _nearest(book: Phrasebook, word: str) -> str:
     if word in book.lexicon or not word.isalpha():
         return word
-    held = spellings(book)
-    return held.swapped(word) or next(iter(held.near(word)), word)
+    known = spellings(book)
+    return known.swapped(word) or next(iter(known.near(word)), word)

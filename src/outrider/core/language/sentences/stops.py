@@ -39,8 +39,8 @@ _CUT_AT_BEGIN, _CUT_AT_END = re.compile(r"^\S{1,20}\s"), re.compile(r"\s\S{1,20}
 
 def read_phrases() -> None:
     """Load the phrases of all languages now, so that no stop waits for them: for plans and other texts."""
-    for said in ("turn left", "-"):
-        says_to_stop(said)
+    for sentence in ("turn left", "-"):
+        says_to_stop(sentence)
 
 
 def says_to_stop(sentence: str) -> bool:
@@ -67,9 +67,9 @@ def _says_to_stop(sentence: str) -> bool:
     if plan:  # cheap checks come first: the plans of the other languages take most of the time
         return (
             says_stop(plan)
-            or any(_bursts_out(one.book, [token.word for token in one.tokens]) for one in readings)
+            or any(_bursts_out(each.book, [token.word for token in each.tokens]) for each in readings)
             or any(map(says_stop, plans))
-            or any(_asks_and_stops(one) or _breaks_in(one) or _is_urgent(one) for one in readings)
+            or any(_asks_and_stops(each) or _breaks_in(each) or _is_urgent(each) for each in readings)
             or any(map(slips, _likely(readings)))
         )
     if any(map(_breaks_in, readings)):
@@ -113,12 +113,12 @@ def _holds_a_stop_word(text: str) -> bool:
         return True
     run_on = "|".join(re.escape(word) for word in stop_words() if not word.isascii())
     denials = tuple(word for word in of_all("denials") if not word.isascii())
-    return any(not letters.endswith(denials, 0, one.start()) for one in re.finditer(run_on, letters))
+    return any(not letters.endswith(denials, 0, match.start()) for match in re.finditer(run_on, letters))
 
 
 def begins_with_a_stop(sentence: str) -> bool:
     """Return whether the first significant word of a sentence is a stop word, in any language."""
-    return any(words[0] in stop_words() for _, words in _told(sentence))
+    return any(words[0] in stop_words() for _, words in _openings(sentence))
 
 
 def begins_to_stand(sentence: str) -> bool:
@@ -126,27 +126,27 @@ def begins_to_stand(sentence: str) -> bool:
 
     While the robot moves, a person means a stop by it; while it stands, it may be a step of a plan.
     """
-    told = _told(undrawn(sentence))
-    return any(words[0] in stop_words() or _begins_with_a_wait(book, words) for book, words in told)
+    openings = _openings(undrawn(sentence))
+    return any(words[0] in stop_words() or _begins_with_a_wait(book, words) for book, words in openings)
 
 
-def _told(sentence: str) -> Iterator[tuple[Phrasebook, list[str]]]:
+def _openings(sentence: str) -> Iterator[tuple[Phrasebook, list[str]]]:
     """Yield the words of a sentence from the first significant one, for each language that has any."""
     sentence = unveiled(visible(sentence[:MOST_READ]))
     for book in map(phrasebook, LANGUAGES):
-        words = [one.word for one in book.tokens(sentence)]
-        others = called(book) - of_all("negations") | {word for word in words if not word[:1].isalnum()}
-        words = list(itertools.dropwhile(others.__contains__, words))
+        words = [token.word for token in book.tokens(sentence)]
+        ignored = called(book) - of_all("negations") | {word for word in words if not word[:1].isalnum()}
+        words = list(itertools.dropwhile(ignored.__contains__, words))
         if words:
             yield book, words
 
 
 def _begins_with_a_wait(book: Phrasebook, words: Sequence[str]) -> bool:
     waits = next(group for group in book.groups if group.name == "wait")
-    said = " ".join([*words, ""])
-    corrects = book.correction.match(said)
+    text = " ".join([*words, ""])
+    corrects = book.correction.match(text)
     first = corrects.end() if corrects else 0
-    return any(match.start() == first for match in waits.found_in(said))
+    return any(match.start() == first for match in waits.found_in(text))
 
 
 def _steps(reading: Reading) -> tuple[Step, ...] | None:
@@ -165,29 +165,30 @@ def _bursts_out(book: Phrasebook, words: Sequence[str]) -> bool:
     ends = len(clauses) > 1 and "?" not in words[-1:] and orders[-1:] == clauses[-1:]
     repeats = any(stop_words().issuperset(clause[-2:]) for clause in clauses if len(clause) > 1)
     corrects = book.correction.fullmatch
-    told = (
-        (" ".join([*one, ""]) for one in (order, without_calls(book, order) or order)) for order in orders
+    variants = (
+        (" ".join([*variant, ""]) for variant in (order, without_calls(book, order) or order))
+        for order in orders
     )
-    return ends or repeats or any(not any(map(corrects, ways)) for ways in told)
+    return ends or repeats or any(not any(map(corrects, texts)) for texts in variants)
 
 
 def _orders_a_stop(book: Phrasebook, clause: Sequence[str]) -> bool:
     """Return whether a clause only orders a stop: "stop please", "i said enough rex"."""
     opener = book.correction.match(" ".join([*clause, ""]))
-    said = clause[opener[0].count(" ") :] if opener else clause
-    ways = [list(clause), without_politeness(book, clause), without_calls(book, clause)]
-    ways += [without_calls(book, said), without_calls(book, clause, of_all("negations"))]
-    told = [" ".join([*words, ""]) for words in ways]
-    alone = any(one.strip() in book.words("lone_stops") for one in told)
-    return alone or any(any(stop_phrases(book).matches(one)) for one in told)
+    rest = clause[opener[0].count(" ") :] if opener else clause
+    variants = [list(clause), without_politeness(book, clause), without_calls(book, clause)]
+    variants += [without_calls(book, rest), without_calls(book, clause, of_all("negations"))]
+    texts = [" ".join([*words, ""]) for words in variants]
+    alone = any(text.strip() in book.words("lone_stops") for text in texts)
+    return alone or any(any(stop_phrases(book).matches(text)) for text in texts)
 
 
 def _asks_and_stops(reading: Reading) -> bool:
     """Return whether a question ends in a stop word that no negation denies: "is that a person stop?"."""
     book = reading.book
-    *asked, _ = no_orders(book).sub("", joined(reading.tokens)).split("? ")
-    told = [without_politeness(book, words) for part in asked for words in between_signs(part.split())]
-    return any(words[-1] in stop_words() and not _is_denied(words[:-1]) for words in told if words)
+    *questions, _ = no_orders(book).sub("", joined(reading.tokens)).split("? ")
+    clauses = [without_politeness(book, words) for part in questions for words in between_signs(part.split())]
+    return any(words[-1] in stop_words() and not _is_denied(words[:-1]) for words in clauses if words)
 
 
 def _is_urgent(reading: Reading) -> bool:
@@ -287,7 +288,8 @@ def _is_denied(before: Sequence[str]) -> bool:
     for at in range(len(before) - 1, max(-1, len(before) - DENIAL_REACH - 2), -1):
         word = before[at]
         if word in of_all("denials"):
-            begun = {said.partition("'")[0] for said in before[: max(0, at - 1)]} & of_all("negation_begins")
+            earlier = {text.partition("'")[0] for text in before[: max(0, at - 1)]}
+            begun = earlier & of_all("negation_begins")
             return not (begun and word in of_all("negation_ends"))
         if word not in of_all("between_denials"):
             return False
@@ -305,4 +307,4 @@ def _is_mended_to_a_stop(reading: Reading) -> bool:
         return False
     texts = itertools.chain([respelt(reading)], reading.mended_texts())
     mended = (Reading(reading.book, text, None, knows_nothing) for text in texts)
-    return any(says_stop(plan) for one in mended if (plan := _steps(one)))
+    return any(says_stop(plan) for each in mended if (plan := _steps(each)))

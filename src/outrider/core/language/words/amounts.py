@@ -91,14 +91,14 @@ class Numerals:
                 is_joined = False
         return sum(value for value, _ in terms) if terms and not is_joined else None
 
-    def amount(self, said: str, units: Mapping[str, float]) -> float | None:
+    def amount(self, text: str, units: Mapping[str, float]) -> float | None:
         """Return a number and its unit, if any, in the base unit; None if it is not a plain number.
 
         "And a half" after the unit adds half a unit to a whole number, or to one unit. A number after the
         unit counts hundredths of it: "one metre fifty" is 1.5.
         """
-        half = next((half for half in self.halves if said.strip().endswith(f" {half}")), "")
-        words = said.strip().removesuffix(half).split()
+        half = next((half for half in self.halves if text.strip().endswith(f" {half}")), "")
+        words = text.strip().removesuffix(half).split()
         at = next((at for at, word in enumerate(words) if word in units), len(words) - 1)
         if words[at + 1 :]:
             return self._with_hundredths(words[:at], units[words[at]], words[at + 1 :])
@@ -120,16 +120,16 @@ class Numerals:
             return None
         return count + rest / parts if least <= rest < parts else None
 
-    def parted(self, tokens: Sequence[Token], held: frozenset[str]) -> Iterator[Token]:
+    def parted(self, tokens: Sequence[Token], number_words: frozenset[str]) -> Iterator[Token]:
         """Yield tokens with hyphenated numbers and amounts split into words: "forty-five", "90-degrees".
 
-        `held`: the words of numbers and units.
+        `number_words`: the words of numbers and units.
         """
         for at, token in enumerate(tokens):
             first, *more = self._compound_parts(token.word) or token.word.split("-")
-            if more and (first in self.values or first in self.multipliers) and held.issuperset(more):
+            if more and (first in self.values or first in self.multipliers) and number_words.issuperset(more):
                 yield from (Token(word, token.start, token.end) for word in (first, *more))
-            elif not _is_hyphen(tokens[max(at - 1, 0) : at + 2], held):
+            elif not _is_hyphen(tokens[max(at - 1, 0) : at + 2], number_words):
                 yield token
 
     def _compound_parts(self, word: str) -> list[str]:
@@ -142,17 +142,18 @@ class Numerals:
                 return parts
         return []
 
-    def digits(self, said: str) -> float | None:
+    def digits(self, written: str) -> float | None:
         """Return the number that digits say; None if it is not a plain number.
 
         If a point separates decimals, 1,000 is a thousand and 1,5 is not a number. If a comma does, 1.000
         is a thousand, and a point before any other number of digits separates decimals too.
         """
-        thousands = _THOUSANDS.fullmatch(said)
+        thousands = _THOUSANDS.fullmatch(written)
         if thousands and thousands[1] != self.decimal_sign:
-            return float(said.replace(thousands[1], ""))
-        plain = _PLAIN.fullmatch(said)
-        return float(said.replace(",", ".")) if plain and plain[1] in (None, ".", self.decimal_sign) else None
+            return float(written.replace(thousands[1], ""))
+        plain = _PLAIN.fullmatch(written)
+        is_plain = plain is not None and plain[1] in (None, ".", self.decimal_sign)
+        return float(written.replace(",", ".")) if is_plain else None
 
     def _unshortened(self, tokens: Sequence[str]) -> list[str]:
         """Return words with the multiplier that is omitted after a last digit:

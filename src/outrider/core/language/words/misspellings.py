@@ -38,10 +38,10 @@ def mended_texts(
     """
     if len(words) > _MOST_RESPELT or book.is_unspaced:
         return
-    held = spellings(book, more, "negations")
-    near = [held.near(word) if is_strange(word) else () for word in words]
-    mended = [found[0] if found else word for found, word in zip(near, words, strict=True)]
-    others = [(at, found[1]) for at, found in enumerate(near) if len(found) > 1]
+    known = spellings(book, more, "negations")
+    near = [known.near(word) if is_strange(word) else () for word in words]
+    mended = [choices[0] if choices else word for choices, word in zip(near, words, strict=True)]
+    others = [(at, choices[1]) for at, choices in enumerate(near) if len(choices) > 1]
     tries = [mended, *([*mended[:at], other, *mended[at + 1 :]] for at, other in others), nearest]
     yield from (_spaced(mended) for mended in tries if mended and mended != words)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from outrider.core.language.words.heeding import SLOT_NAME
+from outrider.core.language.words.unsupported_words import SLOT_NAME
 
 WORD_BEGINS = r"(?<!\S)"
 """An expression for the beginning of a word."""
@@ -18,10 +18,10 @@ class PhraseGroup:
 
     def __init__(self, name: str, expressions: Sequence[str]) -> None:
         self.name, self.expressions = name, expressions
-        told = [SLOT_NAME.sub("?:", expression) for expression in expressions]
-        begin = WORD_BEGINS if all(one.startswith(WORD_BEGINS) for one in told) else ""
+        without_slots = [SLOT_NAME.sub("?:", expression) for expression in expressions]
+        begin = WORD_BEGINS if all(each.startswith(WORD_BEGINS) for each in without_slots) else ""
         # A common beginning is searched for once at each letter, not once for each phrase.
-        self._any = re.compile(f"{begin}(?:{'|'.join(one.removeprefix(begin) for one in told)})")
+        self._any = re.compile(f"{begin}(?:{'|'.join(each.removeprefix(begin) for each in without_slots)})")
         if name == "stop":
             _ = self._phrases  # compiled now, so that the first stop does not wait for it
 

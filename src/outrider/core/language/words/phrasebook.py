@@ -17,11 +17,17 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from outrider.core.language.words.amounts import DIGITS, Token, numerals_of
-from outrider.core.language.words.heeding import ANYWHERE, NEVER, SLOT_NAME, Heeding, classes
 from outrider.core.language.words.phrase_group import PhraseGroup
 from outrider.core.language.words.signs import PUNCTUATION, plain
 from outrider.core.language.words.things import ORDER
 from outrider.core.language.words.tokens import Tokenizer
+from outrider.core.language.words.unsupported_words import (
+    ANYWHERE,
+    NEVER,
+    SLOT_NAME,
+    UnsupportedWords,
+    classes,
+)
 
 LANGUAGES = ("en", "de", "fr", "es", "zh")
 """In order of precedence for a sentence that fits several languages."""
@@ -72,9 +78,9 @@ class Phrasebook:
 
     def spoken(self, use: str) -> tuple[str, ...]:
         """Return the entries of a list or table of words, such as units of length, in the file's order."""
-        held = self._data[use]
-        nested = isinstance(held, Mapping) and all(isinstance(words, list) for words in held.values())
-        entries = [word for words in held.values() for word in words] if nested else list(held)
+        table = self._data[use]
+        nested = isinstance(table, Mapping) and all(isinstance(words, list) for words in table.values())
+        entries = [word for words in table.values() for word in words] if nested else list(table)
         return tuple(map(plain, entries))
 
     def phrases_by_group(self) -> dict[str, tuple[str, ...]]:
@@ -106,13 +112,14 @@ class Phrasebook:
         """An expression for phrases that are understood but refused;
         its groups are keys of `clauses.WHY_REFUSED`.
         """
-        told = ((why, "|".join(map(self._told, phrases))) for why, phrases in self._data["refused"].items())
-        return re.compile("|".join(f"(?P<{why}>{phrases})" for why, phrases in told))
+        refused = self._data["refused"].items()
+        patterns = ((why, "|".join(map(self._without_slots, phrases))) for why, phrases in refused)
+        return re.compile("|".join(f"(?P<{why}>{pattern})" for why, pattern in patterns))
 
     @cached_property
     def here(self) -> tuple[re.Pattern[str], ...]:
         """Expressions for statements about the robot's own place."""
-        return tuple(re.compile(self._told(phrase)) for phrase in self._data["here"])
+        return tuple(re.compile(self._without_slots(phrase)) for phrase in self._data["here"])
 
     @cached_property
     def polite_before(self) -> re.Pattern[str]:
@@ -146,9 +153,10 @@ class Phrasebook:
 
         Unspaced text is split by the longest word that fits, so a word with "停" in it would hide the stop.
         """
-        told = self.words("stop_words")
-        held = {w for w in self.lexicon if any(stop in w for stop in told)} if self.is_unspaced else set()
-        return told | held
+        words = self.words("stop_words")
+        if not self.is_unspaced:
+            return words
+        return words | {word for word in self.lexicon if any(stop in word for stop in words)}
 
     @cached_property
     def _asides(self) -> re.Pattern[str]:
@@ -174,24 +182,24 @@ class Phrasebook:
     @cached_property
     def unmended(self) -> frozenset[str]:
         """Words outside the lexicon that are not misspelt, such as those that no motion can obey."""
-        held = [entry for entries in self._data["unheeded"].values() for entry in entries]
-        held += [part[2] for some in self._data["refused"].values() for p in some for part in _parts(p)]
+        listed = [entry for entries in self._data["unsupported"].values() for entry in entries]
+        listed += [part[2] for group in self._data["refused"].values() for p in group for part in _parts(p)]
         uses = (self._data.get(use, ()) for use in ("negations", "pronouns", "other_words"))
-        return frozenset(word for entry in itertools.chain(held, *uses) for word in plain(entry).split())
+        return frozenset(word for entry in itertools.chain(listed, *uses) for word in plain(entry).split())
 
     @cached_property
     def lexicon(self) -> frozenset[str]:
         """Every word in this language's file."""
         phrases = [p for group in (*self._data["phrases"].values(), self._data["room"]) for p in group]
-        held = [part[2] for phrase in phrases for part in _parts(phrase)]
+        in_phrases = [part[2] for phrase in phrases for part in _parts(phrase)]
         polite = ("polite_before", "firsts", "polite_after", "asides")
         lists = (*polite, "articles", "then", "correction", "stop_words", "never_in_things", "degrees")
-        spread = [word for use in lists for word in self._data.get(use, ())]
-        spread += [w for way in ("sides", "sizes") for words in self._data[way].values() for w in words]
+        in_lists = [word for use in lists for word in self._data.get(use, ())]
+        in_lists += [w for way in ("sides", "sizes") for words in self._data[way].values() for w in words]
         numbers = (part for word in self.numerals.words for part in word.split())
         units = (*self.metres, *self.seconds, *self.translations, *self.things)
-        spread += itertools.chain(*self._forms.values())
-        words = (word for entry in (*held, *spread) for word in plain(entry).split())
+        in_lists += itertools.chain(*self._forms.values())
+        words = (word for entry in (*in_phrases, *in_lists) for word in plain(entry).split())
         return frozenset((*words, *numbers, *units)) - {""}
 
     def tokens(self, sentence: str) -> list[Token]:
@@ -203,31 +211,31 @@ class Phrasebook:
         kinds = {kind for kind in ("parted", "unspaced", "digraphs") if self._data.get(kind)}
         return Tokenizer(self.numerals, self._units, self.lexicon, kinds)
 
-    def without_article(self, said: str) -> str:
+    def without_article(self, phrase: str) -> str:
         """Return the words of a thing without the article that may begin them."""
-        match = self._article.match(said)
-        return said[match.end() :] if match else said
+        match = self._article.match(phrase)
+        return phrase[match.end() :] if match else phrase
 
     def denies(self, words: Sequence[str]) -> bool:
         """Return whether words forbid something: they have a negation that is not part of an article."""
-        return bool(self.unheeded(words, ("negation",)))
+        return bool(self.unsupported(words, ("negation",)))
 
-    def unheeded(self, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> tuple[str, str] | None:
+    def unsupported(self, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> tuple[str, str] | None:
         """Return the kind and the words of what no motion can obey; None if there is nothing.
 
         The kinds of `ANYWHERE` count in all languages, so a prohibition in another language counts too.
         """
-        others = (phrasebook(one).heeding for one in LANGUAGES if one != self.language)
-        return self.heeding.first(f"{' '.join(words)} ", kinds, others)
+        others = (phrasebook(code).unsupported_words for code in LANGUAGES if code != self.language)
+        return self.unsupported_words.first(f"{' '.join(words)} ", kinds, others)
 
-    def as_written(self, said: str) -> str:
+    def as_written(self, words: str) -> str:
         """Return words as the language writes them: with spaces between, or without."""
-        return said.replace(" ", "") if self.is_unspaced else said.strip()
+        return words.replace(" ", "") if self.is_unspaced else words.strip()
 
     @cached_property
-    def heeding(self) -> Heeding:
+    def unsupported_words(self) -> UnsupportedWords:
         """The finder of words that no motion can obey."""
-        return Heeding(self._data, self.numerals, self._any, self._expression)
+        return UnsupportedWords(self._data, self.numerals, self._any, self._expression)
 
     @cached_property
     def _classes(self) -> dict[str, str]:
@@ -242,10 +250,10 @@ class Phrasebook:
         }
         return [token for at, token in enumerate(tokens) if at not in aside]
 
-    def key_of(self, use: str, said: str) -> str:
+    def key_of(self, use: str, word: str) -> str:
         """Return the key of a table of words, such as the sides, that the said words belong to."""
         table: Mapping[str, Sequence[str]] = self._data[use]
-        return next(key for key, words in table.items() if plain(said.strip()) in map(plain, words))
+        return next(key for key, words in table.items() if plain(word.strip()) in map(plain, words))
 
     def without(self, pattern: re.Pattern[str], tokens: Sequence[Token], at_end: bool = False) -> list[Token]:
         """Return tokens without the words at their beginning, or end, that match an expression."""
@@ -281,7 +289,7 @@ class Phrasebook:
             out += self._slot(slot) if slot else _SIGNS[sign] if sign else f"(?:{self._any(known)})"
         return out
 
-    def _told(self, phrase: str) -> str:
+    def _without_slots(self, phrase: str) -> str:
         """Return an expression for a phrase, without slots."""
         return SLOT_NAME.sub("?:", self._expression(phrase))
 
@@ -335,8 +343,8 @@ def stop_words() -> frozenset[str]:
 @lru_cache
 def phrasebook(language: str) -> Phrasebook:
     """Return the phrases of a language of `LANGUAGES`."""
-    held = (
-        files(__package__) / "phrases" / name for name in (f"{language}.yaml", f"unheeded_{language}.yaml")
+    paths = (
+        files(__package__) / "phrases" / name for name in (f"{language}.yaml", f"unsupported_{language}.yaml")
     )
-    data = [yaml.load(file.read_text(encoding="utf-8"), _LOADER) for file in held if file.is_file()]
-    return Phrasebook(language, {use: words for one in data for use, words in one.items()})
+    data = [yaml.load(file.read_text(encoding="utf-8"), _LOADER) for file in paths if file.is_file()]
+    return Phrasebook(language, {use: words for part in data for use, words in part.items()})

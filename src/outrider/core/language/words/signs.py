@@ -42,9 +42,9 @@ def _plain_letter(c: str) -> str:
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
-def plain_word(said: str) -> str:
+def plain_word(text: str) -> str:
     """Return a word, number or sign as phrases are; for signs written as one, such as "…", the first."""
-    word = plain(said)
+    word = plain(text)
     return word if word.strip(PUNCTUATION) else word[:1]
 
 

@@ -35,9 +35,9 @@ def no_orders(book: Phrasebook) -> re.Pattern[str]:
     such as the Spanish "para ti".
     """
     books = [phrasebook(language) for language in LANGUAGES]
-    told = [urge for one in books for urge in one.spoken("urges")]
-    told += [phrase for one in books for phrase in one.spoken("no_stops") if " " in phrase]
-    spelt = sorted((joined(book.tokens(urge)) for urge in told), key=len, reverse=True)
+    entries = [urge for other in books for urge in other.spoken("urges")]
+    entries += [phrase for other in books for phrase in other.spoken("no_stops") if " " in phrase]
+    spelt = sorted((joined(book.tokens(urge)) for urge in entries), key=len, reverse=True)
     return re.compile(f"{WORD_BEGINS}(?:{'|'.join(map(re.escape, spelt))})")
 
 
@@ -59,12 +59,12 @@ def without_calls(book: Phrasebook, words: Sequence[str], kept: AbstractSet[str]
 
     Words in `kept` are kept: the "no" of "no rex".
     """
-    others = called(book) - kept
-    told = _without(others, words)
+    ignored = called(book) - kept
+    rest = _without(ignored, words)
     for at in (0, -1):
-        if len(told) > 1 and not book.is_unspaced and _is_strange(told[at]):
-            return _without(others, told[1:] if at == 0 else told[:-1])
-    return told
+        if len(rest) > 1 and not book.is_unspaced and _is_strange(rest[at]):
+            return _without(ignored, rest[1:] if at == 0 else rest[:-1])
+    return rest
 
 
 def without_emphasis(sentence: str) -> Iterator[str]:
@@ -90,8 +90,8 @@ def _known() -> frozenset[str]:
 @cache
 def polite_words(book: Phrasebook) -> frozenset[str]:
     """Return the single words of a language's politeness and questions, without stop words."""
-    said = map(book.spoken, ("polite_before", "firsts", "polite_after", "asking"))
-    return frozenset(word for entry in itertools.chain(*said) for word in entry.split()) - stop_words()
+    lists = map(book.spoken, ("polite_before", "firsts", "polite_after", "asking"))
+    return frozenset(word for entry in itertools.chain(*lists) for word in entry.split()) - stop_words()
 
 
 def without_politeness(book: Phrasebook, words: Sequence[str]) -> list[str]:
@@ -99,19 +99,19 @@ def without_politeness(book: Phrasebook, words: Sequence[str]) -> list[str]:
     return _without(polite_words(book), words)
 
 
-def _without(others: frozenset[str], words: Sequence[str]) -> list[str]:
-    told = list(words)
-    while told and told[-1] in others:
-        told.pop()
-    return list(itertools.dropwhile(others.__contains__, told))
+def _without(ignored: frozenset[str], words: Sequence[str]) -> list[str]:
+    rest = list(words)
+    while rest and rest[-1] in ignored:
+        rest.pop()
+    return list(itertools.dropwhile(ignored.__contains__, rest))
 
 
 def between_signs(words: Sequence[str]) -> Iterator[list[str]]:
     """Yield the runs of words between punctuation signs."""
-    said = list[str]()
+    run = list[str]()
     for word in (*words, "."):
         if word not in PUNCTUATION:
-            said.append(word)
-        elif said:
-            yield said
-            said = []
+            run.append(word)
+        elif run:
+            yield run
+            run = []

@@ -33,16 +33,16 @@ class Tokenizer:
         """Return the words, numbers and signs in order, without quotation marks."""
         signs = sentence.translate(_SIGNS_IN_WORDS)
         signs = _JOINT.sub(" ", signs) if "parted" in self._kinds else signs
-        found = [Token(self._spelling(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
-        found = [token for token in found if token.word and token.word not in _UNSAID]
-        found = list(self._numerals.parted(found, self._counted))
+        split = [Token(self._spelling(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
+        split = [token for token in split if token.word and token.word not in _UNSAID]
+        split = list(self._numerals.parted(split, self._counted))
         if "unspaced" in self._kinds:
-            return [part for token in found for part in self._segments(token)]
-        return found
+            return [part for token in split for part in self._segments(token)]
+        return split
 
-    def _spelling(self, said: str) -> str:
+    def _spelling(self, written: str) -> str:
         """Return a word in the spelling of the language's file."""
-        word = plain_word(said)
+        word = plain_word(written)
         if "digraphs" not in self._kinds or word in self._lexicon:
             return word
         with_umlauts = _DIGRAPH.sub(r"\1", word)

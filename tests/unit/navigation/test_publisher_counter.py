@@ -6,20 +6,20 @@ import random
 
 import pytest
 
-from outrider.navigation.sensing.hand_sources import HandSources
+from outrider.navigation.sensing.publisher_counter import PublisherCounter
 
 SILENCE_S = 0.3
 
 
-def test_one_publisher_is_one_also_where_messages_are_lost() -> None:
-    sources, chance = HandSources(SILENCE_S), random.Random(3)
+def test_a_publisher_counts_once_despite_lost_messages() -> None:
+    sources, chance = PublisherCounter(SILENCE_S), random.Random(3)
     numbers = [number for number in range(1, 500) if chance.random() < 0.3]
     assert {sources.take(number, 0.02 * number) for number in numbers} == {1}
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 7, 63, 64, 65, 100_000])
 def test_two_publishers_are_two_whatever_they_have_sent_before(ahead: int) -> None:
-    sources = HandSources(SILENCE_S)
+    sources = PublisherCounter(SILENCE_S)
     counts = []
     for number in range(1, 50):
         counts.append(sources.take(number, 0.05 * number))
@@ -27,8 +27,8 @@ def test_two_publishers_are_two_whatever_they_have_sent_before(ahead: int) -> No
     assert set(counts[3:]) == {2}
 
 
-def test_publishers_of_unlike_rates_stay_two_while_one_overtakes_the_other() -> None:
-    sources = HandSources(SILENCE_S)
+def test_two_publishers_of_different_rates_count_as_two_while_one_overtakes_the_other() -> None:
+    sources = PublisherCounter(SILENCE_S)
     events = [(0.02 * number, number) for number in range(1, 400)]
     events += [(0.05 * number + 0.003, 60 + number) for number in range(1, 160)]
     counts = [sources.take(number, time_s) for time_s, number in sorted(events)]
@@ -36,7 +36,7 @@ def test_publishers_of_unlike_rates_stay_two_while_one_overtakes_the_other() -> 
 
 
 def test_one_that_died_counts_no_longer_than_its_silence() -> None:
-    sources = HandSources(SILENCE_S)
+    sources = PublisherCounter(SILENCE_S)
     for number in range(1, 600):
         sources.take(number, 0.05 * number)
     died_s = 0.05 * 599

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from outrider.core.language.words.heeding import ANYWHERE
 from outrider.core.language.words.phrasebook import Phrasebook
+from outrider.core.language.words.unsupported_words import ANYWHERE
 
 _OTHERS = 'says "{}": only what you say yourself is done; say it in full'
 _LIMITED = 'says "{}": a way in words takes no lengths, times or speeds; say each move by itself'
-WHY_UNHEEDED = {
+WHY_UNSUPPORTED = {
     "negation": 'says what not to do ("{}"): say what to do instead, such as "find the silver bottle"',
     "condition": 'says "{}": conditions and choices are not checked; say what to do now',
     "order": _OTHERS,
@@ -27,7 +27,7 @@ WHY_UNHEEDED = {
 """The reasons, by the kind of words."""
 
 
-def why_unheeded(book: Phrasebook, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> str:
+def why_unsupported(book: Phrasebook, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> str:
     """Return why no motion can obey the words; empty if one can."""
-    found = book.unheeded(words, kinds)
-    return WHY_UNHEEDED[found[0]].format(found[1]) if found else ""
+    match = book.unsupported(words, kinds)
+    return WHY_UNSUPPORTED[match[0]].format(match[1]) if match else ""

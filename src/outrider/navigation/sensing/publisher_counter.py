@@ -15,7 +15,7 @@ class _Source:
     last_s: float
 
 
-class HandSources:
+class PublisherCounter:
     """Separates the publishers of one topic by the sequence numbers that each gives to its messages.
 
     A publisher's messages come in order. A number that does not continue a source's last one is therefore

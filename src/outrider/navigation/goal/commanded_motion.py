@@ -15,7 +15,7 @@ TOO_FAR_SHARE = 1.6
 """A part that brings more than this share of its size was moved by something else."""
 
 
-class ToldMotion:
+class CommandedMotion:
     """Implements `core.ports.TextDecoder` without decoding: each text is the next part of one motion.
 
     Progress is measured by odometry, so that the parts add up. `decode` raises MotionError if the robot

@@ -7,8 +7,8 @@ import pytest
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.sentences.planner import plan_of
-from outrider.core.language.words.heeding import ANYWHERE
 from outrider.core.language.words.phrasebook import LANGUAGES, phrasebook
+from outrider.core.language.words.unsupported_words import ANYWHERE
 
 WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "ball", "cup", "door")})
 MOVING = {
@@ -31,7 +31,7 @@ FREE = "cross the big room"
 
 def entries(language: str, kinds: tuple[str, ...] = ANYWHERE) -> list[str]:
     held = phrasebook(language)._data
-    told = [entry for kind in kinds for entry in held["unheeded"].get(kind, ())]
+    told = [entry for kind in kinds for entry in held["unsupported"].get(kind, ())]
     return [*told, *(held["negations"] if "negation" in kinds else ())]
 
 
@@ -51,7 +51,7 @@ def moves(sentence: str, vocabulary: Vocabulary | None) -> bool:
 @pytest.mark.lengthy
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("vocabulary", [WORDS, None], ids=["trained", "general"])
-def test_no_motion_is_told_with_what_it_cannot_heed(language: str, vocabulary: Vocabulary | None) -> None:
+def test_no_motion_has_words_that_it_cannot_carry_out(language: str, vocabulary: Vocabulary | None) -> None:
     random = Random(35)
     said = [
         with_words(language, random.choice(MOVING[language]), words, random) for words in entries(language)
@@ -67,7 +67,7 @@ def test_no_order_is_carried_out_without_its_repetition(order: str, how: str) ->
 
 
 @pytest.mark.lengthy
-def test_a_general_model_is_told_no_way_with_what_it_cannot_heed() -> None:
+def test_a_general_model_gets_no_route_with_words_that_it_cannot_carry_out() -> None:
     random = Random(36)
     foreign = [words for language in LANGUAGES for words in entries(language, ("negation",))]
     own = entries("en", (*ANYWHERE, "order_in_ways", "limit_in_ways"))
@@ -97,7 +97,7 @@ def test_a_general_model_is_told_no_way_with_what_it_cannot_heed() -> None:
         *(("go to the red chair nicht", "nicht"), ("geh zum roten Stuhl not", "not")),
     ],
 )
-def test_what_cannot_be_heeded_is_named_to_both_kinds_of_models(said: str, named: str) -> None:
+def test_unsupported_words_are_named_for_both_kinds_of_models(said: str, named: str) -> None:
     for vocabulary in (WORDS, None):
         with pytest.raises(InstructionError, match=f'"{named}"'):
             plan_of(said, vocabulary)
@@ -146,5 +146,5 @@ def test_what_a_phrase_refuses_no_looser_one_takes() -> None:
         ("why is nothing on the table or the shelf?", "ask"),
     ],
 )
-def test_what_asks_and_what_tells_the_way_is_taken(said: str, intent: str) -> None:
+def test_questions_and_routes_are_accepted(said: str, intent: str) -> None:
     assert plan_of(said, None).intent == intent

@@ -159,7 +159,7 @@ REFUSED = (HARM, CONDITIONS, OTHERS, TAKEN_BACK, WISHES, TASKS, AMOUNTS)
 
 
 @pytest.mark.parametrize(("said", "named"), [pair for kind in REFUSED for pair in kind.items()])
-def test_what_no_motion_can_heed_is_refused_and_named(said: str, named: str) -> None:
+def test_unsupported_words_are_refused_and_named(said: str, named: str) -> None:
     with pytest.raises(InstructionError) as error:
         plan_of(said, None)
     _, *quoted = re.findall(r'"([^"]*)"', str(error.value))
@@ -167,5 +167,5 @@ def test_what_no_motion_can_heed_is_refused_and_named(said: str, named: str) -> 
 
 
 @pytest.mark.parametrize(("said", "intent"), HARMLESS.items())
-def test_what_is_only_like_it_is_carried_out(said: str, intent: str) -> None:
+def test_words_that_only_resemble_unsupported_words_are_carried_out(said: str, intent: str) -> None:
     assert plan_of(said, None).intent == intent
