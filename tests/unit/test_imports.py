@@ -76,7 +76,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "core": ({"."}, {"language.words"}, {"files", "language", "sensors"}, {"language.sentences"}),
     "memory": ({"language"}, {"store"}, {"."}),
     "simulation": ({"homes", "looks"}, {"."}),
-    "training": ({"."}, {"beside"}),
+    "training": ({"."}, {"frozen"}),
     "console": (
         {"drawn", "protocols", "said", "spoken", "switched"},
         {"."},
