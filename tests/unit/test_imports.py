@@ -78,9 +78,9 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "simulation": ({"homes", "looks"}, {"."}),
     "training": ({"."}, {"frozen"}),
     "console": (
-        {"drawn", "protocols", "said", "spoken", "switched"},
+        {"drawing", "protocols", "sentences", "speech", "switching"},
         {"."},
-        {"agents.under_way"},
+        {"agents.calls"},
         {"agents", "relay"},
     ),
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from outrider.console.switched.switches import Switch
+from outrider.console.switching.switches import Switch
 from outrider.core.values import Velocity
 
 

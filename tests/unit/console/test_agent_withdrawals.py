@@ -195,7 +195,7 @@ def test_what_the_console_has_not_begun_in_time_never_begins(
     page = busy_page(console)
 
     async def run() -> None:
-        link = ConsoleLink(ConsoleAddress(console.url), "late", taken_s=1.0)
+        link = ConsoleLink(ConsoleAddress(console.url), "late", start_timeout_s=1.0)
         await link.open()
         with pytest.raises(LinkError, match=r"has not begun it in 1 s, and was told to forget it"):
             await link.say("turn left")

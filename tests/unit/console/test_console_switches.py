@@ -10,7 +10,7 @@ from support.consoles import FakeRobot, OpenPage, Page, wait_until
 
 from outrider.console import messages as m
 from outrider.console.server import ConsoleServer, ConsoleSettings
-from outrider.console.switched.switches import NO_STRATEGY, NOT_EMULATED, Switch
+from outrider.console.switching.switches import NO_STRATEGY, NOT_EMULATED, Switch
 
 LAN = m.Switches("lan", 1.0, ("lan", "lte", "satellite"), (1.0, 600.0), "outrider", ("ar", "outrider"))
 REAL = m.Switches(strategy="outrider", strategies=("ar", "outrider"))

@@ -19,7 +19,7 @@ from std_msgs.msg import Bool
 
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer
-from outrider.console.switched.switches import Switch
+from outrider.console.switching.switches import Switch
 from outrider.core.files.journal import Journal
 from outrider.core.files.journal_files import journal_at
 from outrider.core.files.notary import Notary
@@ -87,10 +87,10 @@ class ConsoleNode(OutriderNode):
         self._notary = Notary(Journal(journal_at(self.value("journal"))), "console", brief)
         self._engine = self._speech_engine()
         self._relay = robot_end(self.value("relay"), self.value("relay_key_file"))
-        beside = self._relay.run if self._relay is not None else None
+        alongside = self._relay.run if self._relay is not None else None
         voice = SpeakingProgram(self.value("voice"))
         settings = settings_of({name: self.value(name) for name in SERVED})
-        self._console = ConsoleServer(self, settings, self._notary.note, self._engine, beside, voice)
+        self._console = ConsoleServer(self, settings, self._notary.note, self._engine, alongside, voice)
         self._camera = ConsoleCamera(self, self._console, self._picture_is_due)
         self._tell_warnings()
         self._open_inputs()

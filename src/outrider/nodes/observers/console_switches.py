@@ -9,7 +9,7 @@ from typing import Any
 from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.parameter import Parameter
 
-from outrider.console.switched.switches import Switch, Switches
+from outrider.console.switching.switches import Switch, Switches
 from outrider.decoding.config import STRATEGIES
 from outrider.nodes.common.node import OutriderNode
 from outrider.runtime.common.links import ROUND_TRIP_MS, named_networks
