@@ -11,7 +11,7 @@ from support.consoles import FakeRobot, Page, wait_until
 from outrider.console.commands import NOT_STARTED, PERSON_FIRST, TEXT_OF_ANOTHER
 from outrider.console.hub import MAX_AGENTS
 from outrider.console.robot import GoalEnd
-from outrider.console.server import CUT_S, ConsoleServer, ConsoleSettings, listen
+from outrider.console.server import BROKEN_AFTER_S, ConsoleServer, ConsoleSettings, listen
 
 
 @pytest.fixture
@@ -131,8 +131,8 @@ def test_a_connection_whose_network_is_cut_is_soon_known_as_broken() -> None:
                 accepted.getsockopt(socket.IPPROTO_TCP, option)
                 for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
             )
-            assert idle_s + period_s * times == CUT_S
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * CUT_S
+            assert idle_s + period_s * times == BROKEN_AFTER_S
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * BROKEN_AFTER_S
 
 
 SECRET = "4711-oleander"

@@ -97,7 +97,10 @@ def test_after_a_stop_the_sentence_is_heard_to_its_end(
 
 @pytest.mark.parametrize(
     ("said", "text", "note"),
-    [("please stop", "stop", recognition.STOPPED), ("wait ten seconds", "wait ten seconds", recognition.STOPPED_BEFORE)],
+    [
+        ("please stop", "stop", recognition.STOPPED),
+        ("wait ten seconds", "wait ten seconds", recognition.STOPPED_BEFORE),
+    ],
     ids=["a stop", "to wait, which may be sent as a step"],
 )
 def test_what_is_recognised_as_a_stop_only_at_the_end_acts_too(
@@ -238,7 +241,7 @@ def test_one_person_speaks_at_a_time_and_leaves_the_turn_by_leaving(server: Cons
     first.send(do="ping", sent_ms=1.0)
     first.read("pong", sent_ms=1.0)
     second.send(do="listen")
-    assert second.read("heard")["note"] == recognition.TAKEN
+    assert second.read("heard")["note"] == recognition.BUSY
     first.vanish()
     wait_until(lambda: server.num_viewers == 1, "the first page has gone")
     second.send(do="listen")

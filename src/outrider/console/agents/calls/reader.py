@@ -15,7 +15,7 @@ from outrider.core.errors import BusyError
 from outrider.core.language.sentences.stops import left_by_a_stop, says_to_stop
 
 MOST_WAITING, MOST_READ = 10, 2 * MAX_COMMAND_CHARACTERS
-_Result = TypeVar("_Read")
+_Result = TypeVar("_Result")
 _worker = ThreadPoolExecutor(1, "sentences")
 """One thread for all agents: two would compete for the interpreter, and delay each other's stops."""
 
