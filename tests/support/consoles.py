@@ -58,8 +58,8 @@ class FakeRobot:
     def cancel_goal(self) -> None:
         self.cancels += 1
 
-    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
-        self.switches.append((asked, on_end))
+    def switch(self, request: Switch, on_end: Callable[[str], None]) -> None:
+        self.switches.append((request, on_end))
 
 
 class StandingRobot(FakeRobot):

@@ -142,7 +142,7 @@ class SimulatedRobot:
         with self._lock:
             self._ended_before = self._newest
 
-    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+    def switch(self, request: Switch, on_end: Callable[[str], None]) -> None:
         """Refuse: both models are in this process, without a link."""
         on_end(NOT_EMULATED)
 
