@@ -82,7 +82,7 @@ class PackedBackbone(Backbone):
         for start in range(0, len(examples), BATCH_FRAMES):
             batch = self._packer.pack(examples[start : start + BATCH_FRAMES])
             learnt = batch.task_targets >= 0
-            tokens, task = batch.task_targets[learnt], (batch.place // batch.width)[learnt]
+            tokens, task = batch.task_targets[learnt], (batch.padded_index // batch.width)[learnt]
             tokens[torch.cat([task.diff() != 0, torch.tensor([True])])] = NO_TOKEN
             parts.append(tokens)
         return torch.cat(parts)
