@@ -199,7 +199,8 @@ def _check_product(torch_device: torch.device, precision: Precision) -> None:
     if torch.version.cuda is None or capability < LEAST_CAPABILITY:
         raise ConfigError(
             f"device={torch_device} has compute capability {capability[0]}.{capability[1]}, and "
-            f"{precision} is multiplied by NVIDIA GPUs from {LEAST_CAPABILITY[0]}.{LEAST_CAPABILITY[1]} on: use precision=bf16"
+            f"{precision} is multiplied by NVIDIA GPUs from {LEAST_CAPABILITY[0]}.{LEAST_CAPABILITY[1]} on: "
+            "use precision=bf16"
         )
 
 
