@@ -85,9 +85,9 @@ def sights_of(text: str, pose: Pose2D) -> m.Sights:
     The goal is the first of them if the text is in the approach phase.
     """
     things = [(thing.what, place_of(thing, pose, "")) for thing in things_seen(text)]
-    things = tuple(m.Thing(what, round(place.x, 2), round(place.y, 2)) for what, place in things)
+    shown = tuple(m.Thing(what, round(place.x, 2), round(place.y, 2)) for what, place in things)
     approaches = text.partition("\n")[2].startswith("approach:")
-    return m.Sights(things, things[0] if things and approaches else None)
+    return m.Sights(shown, shown[0] if shown and approaches else None)
 
 
 def _name_of(values: type[Enum], value: int) -> str:
