@@ -123,7 +123,7 @@ def test_cancelling_stops_the_robot_and_the_next_goal_runs(robot: Robot) -> None
     assert robot.goals.result(robot.goals.send("find the red chair")).success
 
 
-def test_a_plan_is_told_step_by_step_and_a_turn_needs_no_model(robot: Robot, client: Client) -> None:
+def test_a_plan_is_reported_step_by_step_and_a_turn_needs_no_model(robot: Robot, client: Client) -> None:
     told = client.listen(PlanProgress, "plan", qos.ALL_LATCHED)
     before = robot.pose()
     result = robot.goals.result(robot.goals.send("find the red chair, then turn left 45 degrees"))

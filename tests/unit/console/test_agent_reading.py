@@ -146,7 +146,7 @@ def test_sentences_that_wait_are_bounded_for_each_agent_and_in_order(
     assert reading.read.index("of another") <= 2, "each agent has its turn"
 
 
-def test_a_call_that_is_taken_back_while_it_is_read_leaves_its_place(
+def test_a_call_withdrawn_while_it_is_read_frees_its_place_in_the_queue(
     console: ConsoleServer, robot: FakeRobot, reading: Reading
 ) -> None:
     async def run() -> None:

@@ -138,7 +138,7 @@ def test_a_connection_whose_network_is_cut_is_soon_known_as_broken() -> None:
 SECRET = "4711-oleander"
 
 
-def test_a_persons_words_are_told_to_their_page_alone(server: ConsoleServer, robot: FakeRobot) -> None:
+def test_a_persons_words_are_sent_to_their_page_alone(server: ConsoleServer, robot: FakeRobot) -> None:
     watching, program, page = Page(server), agent(server), Page(server).seated()
     said = f"remember that my alarm code is {SECRET}"
     page.send(do="say", text=said)
@@ -156,7 +156,7 @@ def test_a_persons_words_are_told_to_their_page_alone(server: ConsoleServer, rob
     assert SECRET not in str([Page(server).welcome, agent(server, "new").welcome])
 
 
-def test_an_agents_words_are_told_to_persons_and_to_no_other_agent(
+def test_an_agents_words_are_sent_to_persons_and_to_no_other_agent(
     server: ConsoleServer, robot: FakeRobot
 ) -> None:
     page, other, program = Page(server), agent(server, "other"), agent(server)
@@ -167,7 +167,7 @@ def test_an_agents_words_are_told_to_persons_and_to_no_other_agent(
     page.read("state", goal="turn left")
 
 
-def test_a_command_that_is_dropped_before_it_begins_is_told_as_that(
+def test_a_command_dropped_before_it_begins_is_reported_as_not_started(
     server: ConsoleServer, robot: FakeRobot
 ) -> None:
     page = Page(server).seated()

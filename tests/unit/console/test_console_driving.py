@@ -53,7 +53,7 @@ def test_a_hand_taken_off_is_an_order_to_stand(robot: FakeRobot, open_page: Open
     wait_until(lambda: robot.drives[-1:] == [STILL], "a stop")
 
 
-def test_a_second_driver_is_told_who_drives(robot: FakeRobot, open_page: OpenPage) -> None:
+def test_a_second_driver_gets_the_name_of_the_driver(robot: FakeRobot, open_page: OpenPage) -> None:
     first, second = open_page().seated(), open_page()
     second.drive(forward=1.0)
     assert first.name in second.read("notice", level="warning")["text"]
@@ -138,7 +138,7 @@ def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page
     page.read("state", e_stop=False, unheard=False)
 
 
-def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_page: OpenPage) -> None:
+def test_the_result_of_a_command_is_sent_to_its_sender(robot: FakeRobot, open_page: OpenPage) -> None:
     asker, watcher = open_page().seated(), open_page()
     asker.send(do="say", text="where are my keys?")
     assert watcher.read("goal", state="running")["instruction"] == TEXT_OF_ANOTHER
@@ -148,7 +148,7 @@ def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_pa
     assert watcher.read("goal", state="done")["message"] == ""
 
 
-def test_past_commands_are_told_to_who_comes_later_and_their_reasons_to_who_gave_them(
+def test_past_commands_are_sent_to_later_viewers_and_their_reasons_to_their_senders(
     robot: FakeRobot, server: ConsoleServer, open_page: OpenPage
 ) -> None:
     page = open_page().seated()

@@ -157,7 +157,7 @@ def test_a_point_too_far_is_a_sentence_that_the_grammar_refuses_by_name() -> Non
         plan_of(sentence_to_go(-1234.567, 0.0), None)
 
 
-def test_a_page_is_told_where_things_are_before_their_picture(server: ConsoleServer) -> None:
+def test_boxes_are_sent_before_their_picture(server: ConsoleServer) -> None:
     page = Page(server)
     server.set_camera_model(SIM_CAMERA)
     server.show_pose(Pose2D(0.0, 0.0, 0.0))

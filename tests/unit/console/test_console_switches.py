@@ -25,7 +25,7 @@ def told(server: ConsoleServer, page: Page, switches: m.Switches) -> None:
     "asked",
     [{"link": "satellite"}, {"rtt_ms": 600.0}, {"link": "lte", "rtt_ms": 1.0}, {"strategy": "ar"}],
 )
-def test_a_driver_switches_and_what_holds_is_told_to_all(
+def test_a_driver_switches_and_all_viewers_get_what_is_in_force(
     robot: FakeRobot, server: ConsoleServer, open_page: OpenPage, asked: dict[str, Any]
 ) -> None:
     page = open_page().seated()

@@ -93,7 +93,7 @@ def test_training_positions_never_cross_from_one_answer_into_another() -> None:
 
 
 @pytest.mark.parametrize("tokens", [[], [1], [1, NO_TOKEN] * 20])
-def test_answers_that_are_too_short_are_told(tokens: list[int]) -> None:
+def test_answers_that_are_too_short_are_refused(tokens: list[int]) -> None:
     with pytest.raises(ConfigError, match=f"no answer in the data has more than {DEPTH} tokens"):
         trainable_positions(torch.tensor(tokens, dtype=torch.int64))
 
