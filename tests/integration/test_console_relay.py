@@ -242,7 +242,7 @@ def test_a_robot_that_floods_its_link_costs_no_other_robot_anything(tmp_path: Pa
         link = relays.tunnel("go2-a")
         for number in range(3000):
             link.send(bytes([number % 256]) * (1 + number % 5000))
-            link.send(f.pack(f.Told(number, "x")))
+            link.send(f.pack(f.ConsoleMessage(number, "x")))
             await asyncio.sleep(0)
         link.close()
 
@@ -300,7 +300,7 @@ def test_a_stop_arrives_while_nothing_else_does(tmp_path: Path) -> None:
 
     with relays.serving():
         frame = asyncio.run(asyncio.wait_for(stop_of_a_full_link(), 10.0))
-    assert isinstance(frame, f.Said) and json.loads(frame.text) == {"do": "e_stop", "engaged": True}
+    assert isinstance(frame, f.PageMessage) and json.loads(frame.text) == {"do": "e_stop", "engaged": True}
 
 
 def _open_without_welcome(relays: Relays) -> ClientConnection:
@@ -335,7 +335,7 @@ def test_a_robot_that_falls_silent_loses_its_pages_and_a_late_run_does_not_come_
         robot.receive(old, f.Beat())
         assert not robot.is_here
         robot.receive(new, f.Beat())
-        robot.receive(old, f.Told(page.number, "late"))
+        robot.receive(old, f.ConsoleMessage(page.number, "late"))
         assert robot.is_here
 
     asyncio.run(states())
@@ -375,11 +375,11 @@ def test_of_two_robots_with_one_key_the_first_stays_and_a_stop_is_for_both(
         for _ in range(10):
             for peer in (first, second):
                 robot.receive(peer, f.Beat())
-            robot.receive(second, f.Told(page.number, "of another robot"))
+            robot.receive(second, f.ConsoleMessage(page.number, "of another robot"))
             robot.look()
             now_s += f.BEAT_S
         robot.say(page, "{}", False)
-        assert link.kinds(b"first") == {f.Beat, f.Said} and link.kinds(b"second") == {f.Taken}
+        assert link.kinds(b"first") == {f.Beat, f.PageMessage} and link.kinds(b"second") == {f.KeyInUse}
         assert sum("two robots" in line for line in caplog.messages) == 1
         stopping = asyncio.create_task(robot.e_stop())
         await asyncio.sleep(0)
@@ -421,7 +421,7 @@ def test_each_press_goes_to_all_connections_and_a_stop_under_way_to_those_that_c
         robot.receive(new, f.Beat())
         assert link.sent == [], "what is confirmed is over"
         robot.say(robot.open(), '{"do":"e_stop","engaged":true}', True)
-        assert link.kinds(b"old") == {f.Said} and link.stops(b"new") == link.stops(b"newest") != set()
+        assert link.kinds(b"old") == {f.PageMessage} and link.stops(b"new") == link.stops(b"newest") != set()
 
     asyncio.run(states())
 

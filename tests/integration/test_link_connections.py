@@ -143,20 +143,40 @@ def test_a_dead_connection_is_made_anew():
                 front.accept()[0].close()
 
 
-def test_a_link_that_is_dropped_unclosed_closes_its_sockets(endpoint):
-    """In a reference cycle, as with a stored exception, the collector finalizes the link in any order."""
-    dropped = """
-import gc, os, sys
+@pytest.mark.parametrize(
+    "opened",
+    [
+        "DealerLink(endpoint)",
+        "RouterServer(endpoint, load_server_keys(server_key))",
+        "RobotTunnel(endpoint, load_client_keys(robot_key))",
+        "RelayTunnel(endpoint, server_key)",
+    ],
+)
+def test_sockets_whose_owner_is_dropped_unclosed_are_closed(endpoint, tmp_path, opened):
+    """In a reference cycle, as with a stored exception, the collector finalizes objects in any order."""
+    dropped = f"""
+import asyncio, gc, os, sys, warnings
+from pathlib import Path
 from outrider.wire.client import DealerLink
-gc.disable()
-cycle = [DealerLink(sys.argv[1])]
-cycle.append(cycle)
-num_open = len(os.listdir("/proc/self/fd"))
-del cycle
-gc.collect()
-print(num_open - len(os.listdir("/proc/self/fd")) > 4)
+from outrider.wire.keys import load_client_keys, load_server_keys
+from outrider.wire.server import RouterServer
+from outrider.wire.tunnel import RelayTunnel, RobotTunnel
+warnings.simplefilter("error", ResourceWarning)
+endpoint, server_key, robot_key = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+
+async def main():
+    gc.disable()
+    cycle = [{opened}]
+    cycle.append(cycle)
+    num_open = len(os.listdir("/proc/self/fd"))
+    del cycle
+    gc.collect()
+    print(num_open - len(os.listdir("/proc/self/fd")) > 4)
+
+asyncio.run(main())
 """
-    assert _run(dropped, endpoint) == ["True"]
+    done = _finished(dropped, endpoint, *map(str, create_keys(tmp_path)))
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 def test_a_link_in_a_forked_process_raises_an_error(endpoint):
@@ -190,16 +210,21 @@ link.close()
     ]
 
 
-def _run(program: str, *given: str) -> list[str]:
+def _run(program: str, *arguments: str) -> list[str]:
     """Runs a program in a process of its own. Returns the lines it prints."""
+    return _finished(program, *arguments).stdout.splitlines()
+
+
+def _finished(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a process of its own to its end."""
     done = subprocess.run(
-        [sys.executable, "-c", program, *given],
+        [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_MS / 250,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return done
 
 
 class _Oversized(socketserver.BaseRequestHandler):

@@ -207,7 +207,7 @@ def test_the_robot_stops_when(cause: str, run_node: Run, client: Client) -> None
     assert base.stands_after(moment_s, within_s=0.8)
 
 
-def test_a_latched_emergency_stop_is_heard_by_a_node_that_starts_later(run_node: Run, client: Client) -> None:
+def test_a_latched_emergency_stop_reaches_a_node_that_starts_later(run_node: Run, client: Client) -> None:
     client.publish(Bool(data=True), "e_stop", qos.LATCHED, wait=False)
     node, base, speaker = start(run_node, client)
     wait_until(lambda: node.pilot.emergency, "the latched emergency stop")

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.ros
 NOT_WRITTEN = "the journal is not written"
 
 
-def test_a_journal_that_cannot_be_written_is_told_until_it_can(
+def test_a_warning_stays_until_the_journal_can_be_written(
     run_node: Callable[..., NodeThread], tmp_path: Path
 ) -> None:
     path = tmp_path / "robot.journal"

@@ -34,7 +34,7 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.core.sensors.camera import SIM_CAMERA, CameraModel
 from outrider.core.values import LinkState, Pose2D, Velocity
 from outrider.nodes.common import convert, qos
-from outrider.nodes.navigator.goal_sender import Sent
+from outrider.nodes.navigator.goal_sender import SentGoal
 from outrider.nodes.navigator.memory_node import MemoryNode
 from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.navigator.server_watch import ServerWatch
@@ -306,7 +306,7 @@ def test_a_console_beside_no_other_node_says_what_it_knows(
     page.read("state", e_stop=True, unheard=True)
     wait_until(lambda: heard, "the stop")
     ends: list[GoalEnd] = []
-    console._goals._sent = Sent(ends.append, -math.inf, ServerWatch(console, "navigate"))
+    console._goals._sent = SentGoal(ends.append, -math.inf, ServerWatch(console, "navigate"))
     wait_until(lambda: ends, "the end of a command whose navigator has gone")
     assert not ends[0].success and "gone" in ends[0].message
 

@@ -139,7 +139,7 @@ def test_a_damped_robot_is_not_told_to_stand_up_until_a_person_has(mode: int, er
 
 
 @pytest.mark.parametrize("code", [7, None])
-def test_a_robot_that_has_told_no_state_is_given_time_to_tell_it(code: int | None) -> None:
+def test_a_robot_that_has_sent_no_state_is_given_time_to_send_it(code: int | None) -> None:
     robot = Robot(mode=None)
     robot.connected = False
     robot.command.start()
@@ -199,7 +199,7 @@ def test_one_lost_answer_among_answered_ones_is_no_doubt() -> None:
     assert set(robot.apis()) == {go2_api.MOVE} and robot.warnings == []
 
 
-def test_a_refused_start_is_told_and_tried_again() -> None:
+def test_a_refused_start_is_reported_and_retried() -> None:
     robot = Robot()
     robot.codes[go2_api.SPORT, go2_api.STAND_UP] = 4202
     robot.command.start()
@@ -241,7 +241,7 @@ def test_a_stop_that_waits_is_sent_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_obstacle_avoidance_moves_it_and_is_given_back_as_it_was(before: bool) -> None:
+def test_obstacle_avoidance_moves_it_and_its_state_is_restored(before: bool) -> None:
     robot = Robot(avoidance=True, enabled=before)
     robot.command.start()
     robot.run(2.5, AHEAD)
@@ -265,7 +265,7 @@ def test_obstacle_avoidance_moves_it_and_is_given_back_as_it_was(before: bool) -
     ]
 
 
-def test_avoidance_that_is_not_given_back_is_told() -> None:
+def test_avoidance_that_is_not_restored_is_reported() -> None:
     robot = standing(avoidance=True)
     robot.codes[go2_api.OBSTACLES_AVOID, go2_api.AVOID_SWITCH_SET] = None
     robot.command.close()

@@ -31,7 +31,7 @@ from outrider.navigation.motion.step_motions import Ending
 from outrider.nodes.common import convert, qos
 from outrider.nodes.navigator import navigator_node
 from outrider.nodes.navigator.client_watch import LOOKS, NO_CLIENT
-from outrider.nodes.navigator.navigator_node import E_STOPPED, TOLD_TO_STOP, NavigatorNode
+from outrider.nodes.navigator.navigator_node import E_STOPPED, STOP_REQUESTED, NavigatorNode
 from outrider.nodes.navigator.verifier_node import VerifierNode
 from outrider.nodes.simulation.simulation_node import SimulationNode
 from outrider.runtime.common.ports import free_port
@@ -123,7 +123,7 @@ def test_cancelling_stops_the_robot_and_the_next_goal_runs(robot: Robot) -> None
     assert robot.goals.result(robot.goals.send("find the red chair")).success
 
 
-def test_a_plan_is_told_step_by_step_and_a_turn_needs_no_model(robot: Robot, client: Client) -> None:
+def test_a_plan_is_reported_step_by_step_and_a_turn_needs_no_model(robot: Robot, client: Client) -> None:
     told = client.listen(PlanProgress, "plan", qos.ALL_LATCHED)
     before = robot.pose()
     result = robot.goals.result(robot.goals.send("find the red chair, then turn left 45 degrees"))
@@ -149,7 +149,7 @@ def test_a_stop_is_always_accepted_and_ends_the_goal_that_runs(robot: Robot, sen
     assert stopped.success and stopped.message.partition("; ")[0] == STANDS
     assert ("say the rest anew" in stopped.message) == ("chair" in sentence)
     result = robot.goals.result(running)
-    assert result.error_code == Navigate.Result.CANCELLED and result.message == TOLD_TO_STOP
+    assert result.error_code == Navigate.Result.CANCELLED and result.message == STOP_REQUESTED
     wait_until(robot.stands, "a standing robot")
     robot.decoder.script.clear()
     assert robot.goals.result(robot.goals.send("find the red chair")).success, "the next goal runs"
@@ -165,7 +165,7 @@ def test_what_begins_with_a_stop_ends_the_goal_that_runs_though_it_is_another_go
     wait_until(lambda: abs(robot.pose().yaw - before.yaw) > 0.05, "motion")
     assert not robot.goals.send(sentence).accepted
     result = robot.goals.result(running)
-    assert result.error_code == Navigate.Result.CANCELLED and result.message == TOLD_TO_STOP
+    assert result.error_code == Navigate.Result.CANCELLED and result.message == STOP_REQUESTED
     wait_until(robot.stands, "a standing robot")
 
 

@@ -39,7 +39,7 @@ class Navigator(NavigatorNode):
         return Edge(ScriptedDecoder([]), Vocabulary({"colour": ("red",), "kind": ("chair",)}))
 
 
-def test_a_refused_sentence_is_told_to_who_said_it_and_logged_by_its_length(
+def test_a_refused_sentence_is_reported_to_its_sender_and_logged_by_its_length(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:
     lines = client.listen(Log, "/rosout", qos.EVENTS)

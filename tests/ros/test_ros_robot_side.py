@@ -15,7 +15,7 @@ from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
 from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Outcome
 from outrider.nodes.common import convert
 from outrider.nodes.common.topic_watch import TopicWatch
-from outrider.nodes.navigator import standing
+from outrider.nodes.navigator import stop_answers
 from outrider.nodes.navigator.ros_robot_side import RosRobotSide
 from outrider.runtime.mission.robot_side import MANY_BLINDED, GoalError, StepState, StepUpdate
 from outrider.runtime.plans.errand import STANDS
@@ -260,12 +260,12 @@ def test_a_stop_is_answered_that_the_robot_stands_only_once_that_is_seen() -> No
     side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
 
     def answer(on_watch: Callable[[], None] = lambda: None) -> str:
-        return standing.Standing(side, on_watch, stand_s=0.05).answer("stop", True)
+        return stop_answers.StopAnswers(side, on_watch, timeout_s=0.05).answer("stop", True)
 
-    assert answer() == standing.ASKED, "without odometry"
+    assert answer() == stop_answers.NOT_CONFIRMED, "without odometry"
     ride(side, node, 0.0)
-    assert answer() == standing.ASKED, "it stood before the stop"
-    assert answer(lambda: ride(side, node, 0.3)) == standing.ASKED
+    assert answer() == stop_answers.NOT_CONFIRMED, "it stood before the stop"
+    assert answer(lambda: ride(side, node, 0.3)) == stop_answers.NOT_CONFIRMED
     assert answer(lambda: ride(side, node, 0.01)) == STANDS
 
 
@@ -278,5 +278,5 @@ def test_of_many_stops_one_waits_for_the_robot_to_stand() -> None:
         others.extend(watch.answer("stop", True) for _ in range(3))
         ride(side, node, 0.0)
 
-    watch = standing.Standing(side, ask_again)
-    assert watch.answer("stop", True) == STANDS and others == [standing.ASKED] * 3
+    watch = stop_answers.StopAnswers(side, ask_again)
+    assert watch.answer("stop", True) == STANDS and others == [stop_answers.NOT_CONFIRMED] * 3

@@ -27,8 +27,8 @@ from websockets.exceptions import ConnectionClosed
 from outrider.core.language.grammar import Vocabulary
 from outrider.nodes.common import qos
 from outrider.nodes.navigator.client_watch import NO_SENDER, ClientWatch
-from outrider.nodes.navigator.goal_begin import LOST_LOOKS, GoalSlot
-from outrider.nodes.navigator.goal_signs import GoalSigns
+from outrider.nodes.navigator.goal_heartbeats import GoalHeartbeats
+from outrider.nodes.navigator.goal_slot import MAX_CHECKS, GoalSlot
 from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.observers.markers_node import MarkersNode
 from outrider.runtime.common.ports import free_port
@@ -156,9 +156,9 @@ def watching(run_node: Callable[..., NodeThread]) -> Any:
 
 
 def test_a_sender_that_is_held_up_for_some_looks_loses_nothing(watching: Any, client: Client) -> None:
-    signs = client.do(lambda: GoalSigns(client.node))
-    wait_until(lambda: signs.are_heard, "the watch")
-    goal = client.do(signs.hold)
+    signs = client.do(lambda: GoalHeartbeats(client.node))
+    wait_until(lambda: signs.has_subscriber, "the watch")
+    goal = client.do(signs.start)
     watching.sender.begin(goal)
     for _ in range(3):
         wait_until(lambda: watching.sender._heartbeats._has_heartbeat, "a sign")
@@ -167,17 +167,17 @@ def test_a_sender_that_is_held_up_for_some_looks_loses_nothing(watching: Any, cl
         assert not any(looks)
         client.do(signs.timer.reset)
         wait_until(lambda: watching.sender._heartbeats._num_silent == 0, "another sign")
-    client.do(signs.release)
+    client.do(signs.stop)
     wait_until(lambda: in_thread_of(watching, watching.sender.look) == NO_SENDER, "a sender that is missed")
 
 
 def test_another_s_signs_do_not_hold_a_goal(watching: Any, client: Client) -> None:
-    signs = client.do(lambda: GoalSigns(client.node))
-    wait_until(lambda: signs.are_heard, "the watch")
-    client.do(signs.hold)
+    signs = client.do(lambda: GoalHeartbeats(client.node))
+    wait_until(lambda: signs.has_subscriber, "the watch")
+    client.do(signs.start)
     watching.sender.begin(UUID(uuid=[7] * 16))
     wait_until(lambda: watching.sender._heartbeats._recent, "a sign")
-    client.do(signs.release)
+    client.do(signs.stop)
     assert not any(in_thread_of(watching, watching.sender.look) for _ in range(10 * SILENT_POLLS))
 
 
@@ -220,22 +220,22 @@ def test_a_goal_that_is_dropped_as_it_is_accepted_does_not_keep_the_next_one_out
     assert not goals.send("turn left 10 degrees").accepted, "it may begin yet"
     (timer,) = navigator._looks
     assert timer in navigator.timers and not timer.is_canceled()
-    for _ in range(LOST_LOOKS):
+    for _ in range(MAX_CHECKS):
         in_thread_of(navigator, timer.callback)
     taken = goals.send("turn left 10 degrees")
     assert taken.accepted and goals.result(taken).success
 
 
-def test_a_slot_is_given_back_only_where_its_goal_never_begins() -> None:
+def test_the_slot_of_an_accepted_goal_is_freed_by_checks_only_if_it_never_starts() -> None:
     slot = GoalSlot()
     for begins in (True, False):
         assert slot.take() and not slot.take()
         if begins:
-            slot.begin()
-        for _ in range(LOST_LOOKS - 1):
-            slot.look()
+            slot.start()
+        for _ in range(MAX_CHECKS - 1):
+            slot.check()
         assert slot.is_taken
-        slot.look()
+        slot.check()
         assert slot.is_taken is begins
-        slot.give_back()
+        slot.release()
         assert not slot.is_taken

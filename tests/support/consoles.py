@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from websockets.sync.client import ClientConnection, connect
 
-from outrider.console.drawn.frames import picture_number
+from outrider.console.drawing.frames import picture_number
 from outrider.console.robot import GoalEnd
-from outrider.console.switched.switches import Switch
+from outrider.console.switching.switches import Switch
 from outrider.core.values import Velocity
 
 WAIT_S, PING_S = 10.0, 1.0
@@ -58,8 +58,8 @@ class FakeRobot:
     def cancel_goal(self) -> None:
         self.cancels += 1
 
-    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
-        self.switches.append((asked, on_end))
+    def switch(self, request: Switch, on_end: Callable[[str], None]) -> None:
+        self.switches.append((request, on_end))
 
 
 class StandingRobot(FakeRobot):

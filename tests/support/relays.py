@@ -56,7 +56,7 @@ class Relays:
     @contextmanager
     def robot(self, name: str = "go2", awaited: bool = True) -> Iterator[DialledRobot]:
         robot, end = FakeRobot(), RobotEnd(lambda: self.tunnel(name))
-        with closing(ConsoleServer(robot, ConsoleSettings(port=0), beside=end.run)) as console:
+        with closing(ConsoleServer(robot, ConsoleSettings(port=0), alongside=end.run)) as console:
             if awaited:
                 wait_until(lambda: end.state is LinkState.CONNECTED, "the robot reaches the relay")
             yield DialledRobot(robot, end, console)

@@ -9,7 +9,7 @@ import numpy as np
 
 from outrider.core.language.prompt import PromptContext, render_user_text
 from outrider.core.training_data import Example, Query
-from outrider.training.beside.frozen_target import PackedBackbone
+from outrider.training.frozen.backbone import PackedBackbone
 
 ANSWERS = (
     "move forward large\napproach: the red cup is ahead.",

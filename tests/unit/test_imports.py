@@ -76,11 +76,11 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "core": ({"."}, {"language.words"}, {"files", "language", "sensors"}, {"language.sentences"}),
     "memory": ({"language"}, {"store"}, {"."}),
     "simulation": ({"homes", "looks"}, {"."}),
-    "training": ({"."}, {"beside"}),
+    "training": ({"."}, {"frozen"}),
     "console": (
-        {"drawn", "protocols", "said", "spoken", "switched"},
+        {"drawing", "protocols", "sentences", "speech", "switching"},
         {"."},
-        {"agents.under_way"},
+        {"agents.calls"},
         {"agents", "relay"},
     ),
 }

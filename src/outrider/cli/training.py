@@ -220,7 +220,7 @@ def train_exits(
     """Train early exits for a target with the model itself frozen: minutes on one core for the small one."""
     from outrider.runtime.common.paths import model_folder
     from outrider.runtime.datasets.training_runs import make_exits
-    from outrider.training.beside.exits import ExitsConfig
+    from outrider.training.frozen.exits import ExitsConfig
 
     config = ExitsConfig(tuple(layer or ()), rank=rank, frames=frames, seed=seed, memory_mb=memory_mb)
     typer.echo(str(make_exits(config, data, model_folder(target), precision, device)))
@@ -240,7 +240,7 @@ def train_head(
     """Train a draft head for a target, which drafts beside it (`outrider verifier --draft-model head`)."""
     from outrider.runtime.common.paths import model_folder
     from outrider.runtime.datasets.training_runs import make_head
-    from outrider.training.beside.head import HeadConfig
+    from outrider.training.frozen.draft_head import HeadConfig
 
     config = HeadConfig(rank=rank, frames=frames, seed=seed, memory_mb=memory_mb)
     typer.echo(str(make_head(config, data, model_folder(target), precision, device)))

@@ -22,8 +22,8 @@ from outrider.console.access import Access, cookie_name, same_origin
 from outrider.console.hub import Hub
 from outrider.console.limits import ConsoleLimits
 from outrider.console.pages import STATIC, page_of
-from outrider.console.spoken.answers import SpokenAnswers
-from outrider.console.spoken.ear import Ear
+from outrider.console.speech.answers import SpokenAnswers
+from outrider.console.speech.recognition import SpeechRecognition
 from outrider.console.viewer import Viewer
 from outrider.core.errors import ProtocolError
 from outrider.core.hearing import AsrEngine, TtsEngine
@@ -149,10 +149,10 @@ class Console:
     ) -> None:
         self._hub, self._access, self._login = hub, access, Login(access, secure)
         self._hello_s = limits.hello_s
-        self._ear = Ear(
-            engine, self._stop, _tell, m.MAX_COMMAND_CHARACTERS, limits.utterance_s, limits.silence_s
+        self._recognition = SpeechRecognition(
+            engine, self._stop, _send, m.MAX_COMMAND_CHARACTERS, limits.utterance_s, limits.silence_s
         )
-        self._answers = SpokenAnswers(voice, _tell)
+        self._answers = SpokenAnswers(voice, _send)
 
     def application(self) -> ASGIApp:
         """Returns the web application with all routes."""
@@ -167,7 +167,7 @@ class Console:
 
     def close(self) -> None:
         """Shuts down recognition and synthesis of speech."""
-        self._ear.close()
+        self._recognition.close()
         self._answers.close()
 
     async def page(self, request: Request) -> Response:
@@ -185,7 +185,7 @@ class Console:
         """Engages the emergency stop, without a login."""
         self._hub.e_stop()
 
-    def heed(self, stop: m.FromPage) -> None:
+    def stop_before_hello(self, stop: m.FromPage) -> None:
         """Acts on a stop (see `is_stop`) from a page that has not said hello."""
         self._hub.receive(_somebody(), stop)
 
@@ -216,9 +216,9 @@ class Console:
         except ProtocolError as error:
             await channel.close(UNREADABLE, str(error))
         finally:
-            self._ear.part(viewer)
-            self._answers.part(viewer)
-            self._hub.part(viewer)
+            self._recognition.remove_viewer(viewer)
+            self._answers.remove_viewer(viewer)
+            self._hub.remove_viewer(viewer)
             sending.cancel()
 
     async def _hello(self, channel: Channel) -> m.Hello:
@@ -235,7 +235,7 @@ class Console:
             raise ProtocolError("the session has ended: log in again")
         self._hub.receive(viewer, message)
         if isinstance(message, m.Speech):
-            self._ear.receive(viewer, message)
+            self._recognition.receive(viewer, message)
         elif isinstance(message, m.Speak):
             self._answers.receive(viewer, message)
 
@@ -270,10 +270,10 @@ class Guard:
             self._websockets -= is_websocket
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        others = self._websockets - (scope["type"] == "websocket")
+        num_others = self._websockets - (scope["type"] == "websocket")
         if not self._access.trusts_host(Headers(scope=scope).get("host", "")):
             await _refuse(400, "open this console by the name of this machine", scope, receive, send)
-        elif others >= MAX_WEBSOCKETS and not scope["path"].endswith("/e_stop"):
+        elif num_others >= MAX_WEBSOCKETS and not scope["path"].endswith("/e_stop"):
             await _refuse(503, "too many connections: close a page elsewhere", scope, receive, send)
         else:
             await self._app(scope, receive, send)
@@ -299,7 +299,7 @@ def _somebody() -> Viewer:
     return Viewer("somebody", "")
 
 
-def _tell(viewer: Viewer, message: m.ToPage) -> None:
+def _send(viewer: Viewer, message: m.ToPage) -> None:
     viewer.mailbox.put(m.write(message))
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from outrider.console.messages import Goal
 from outrider.console.notes import Note
 from outrider.console.robot import GoalEnd, RobotPort
-from outrider.console.switched.switches import Switch, Switches
+from outrider.console.switching.switches import Switch, Switches
 from outrider.console.viewer import Viewer
 
 CANCEL_S = 5.0
 """A command that has not ended this long after its cancel (in seconds) counts as failed."""
-NEVER_BEGUN = "it was cancelled before it began"
-OF_ANOTHER = "what another viewer said"
-OF_PERSON = "what a person said is under way: wait for its end, or cancel it"
+NOT_STARTED = "it was cancelled before it began"
+TEXT_OF_ANOTHER = "what another viewer said"
+PERSON_FIRST = "what a person said is under way: wait for its end, or cancel it"
 
 
 @dataclass(frozen=True)
@@ -26,20 +26,20 @@ class Command:
 
     secret: str
     text: str
-    is_agents: bool = False
+    by_agent: bool = False
 
-    def words_for(self, viewer: Viewer) -> str:
+    def text_for(self, viewer: Viewer) -> str:
         """Return the command's text as a viewer may see it.
 
         A person's words may be about private memories, so only the page that gave them sees them. Persons
         see all that agents say.
         """
-        may_see = viewer.secret == self.secret or (self.is_agents and not viewer.is_agent)
-        return self.text if may_see else OF_ANOTHER
+        may_see = viewer.secret == self.secret or (self.by_agent and not viewer.is_agent)
+        return self.text if may_see else TEXT_OF_ANOTHER
 
     def goal_for(self, viewer: Viewer, state: str, message: str) -> Goal:
         """Return the command's status for a viewer; the message goes only to the viewer that gave it."""
-        return Goal(state, self.words_for(viewer), message if viewer.secret == self.secret else "")
+        return Goal(state, self.text_for(viewer), message if viewer.secret == self.secret else "")
 
 
 class Commands:
@@ -63,7 +63,7 @@ class Commands:
         self._running: Command | None = None
         self._next: Command | None = None
 
-    def give(self, command: Command) -> None:
+    def submit(self, command: Command) -> None:
         """Cancel the running command, and start this one once it has ended; drop one that waits."""
         self._drop_next()
         self._next = command
@@ -84,13 +84,14 @@ class Commands:
         return self._running
 
     @property
-    def is_of_person(self) -> bool:
+    def is_by_person(self) -> bool:
         """Whether a person gave the running or the waiting command."""
-        return any(one is not None and not one.is_agents for one in (self._running, self._next))
+        return any(command is not None and not command.by_agent for command in (self._running, self._next))
 
-    def has_of(self, secret: str) -> bool:
+    def has_from(self, secret: str) -> bool:
         """Whether the page with this secret gave the running or the waiting command."""
-        return any(one is not None and one.secret == secret for one in (self._running, self._next))
+        commands = (self._running, self._next)
+        return any(command is not None and command.secret == secret for command in commands)
 
     def _drop_next(self) -> None:
         dropped, self._next = self._next, None
@@ -101,8 +102,8 @@ class Commands:
         """Cancel the running command; after `cancel_s` count it as failed, so that another may start."""
         self._robot.cancel_goal()
         if self._running is not None:
-            gone = GoalEnd(False, "the navigator has gone")
-            asyncio.get_running_loop().call_later(self._cancel_s, self._on_goal_end, self._running, gone)
+            failure = GoalEnd(False, "the navigator has gone")
+            asyncio.get_running_loop().call_later(self._cancel_s, self._on_goal_end, self._running, failure)
 
     def _start_next(self) -> None:
         command, self._next = self._next, None
@@ -139,20 +140,20 @@ class Switching:
     ) -> None:
         self._robot, self._drives, self._note, self._refuse = robot, drives, note, refuse
 
-    def heed(self, viewer: Viewer, asked: Switch, offered: Switches) -> None:
+    def request(self, viewer: Viewer, switch: Switch, offered: Switches) -> None:
         """Ask the robot to switch, and refuse what is not offered. The robot reports the change itself."""
-        if not self._drives(viewer, asked):
+        if not self._drives(viewer, switch):
             self._refuse(viewer, "")
             return
-        refusal = offered.refusal(asked)
+        refusal = offered.refusal(switch)
         if refusal:
             self._refuse(viewer, refusal)
             return
-        self._note(viewer.name, "switch", asked.words)
+        self._note(viewer.name, "switch", switch.words)
         loop = asyncio.get_running_loop()
 
         def on_end(reason: str) -> None:
             if reason:
                 loop.call_soon_threadsafe(self._refuse, viewer, reason)
 
-        self._robot.switch(asked, on_end)
+        self._robot.switch(switch, on_end)

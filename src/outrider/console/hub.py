@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 
 from outrider.console import messages as m
-from outrider.console.commands import NEVER_BEGUN, OF_PERSON, Command, Commands, Switching
-from outrider.console.drawn.floor import CELL_M
-from outrider.console.drawn.frames import picture_frame
-from outrider.console.drawn.pictures import Pictures, sentence_to_go
-from outrider.console.kept import Kept
+from outrider.console.commands import NOT_STARTED, PERSON_FIRST, Command, Commands, Switching
+from outrider.console.drawing.floor import CELL_M
+from outrider.console.drawing.frames import picture_frame
+from outrider.console.drawing.pictures import Pictures, sentence_to_go
+from outrider.console.event_history import EventHistory
 from outrider.console.limits import ConsoleLimits
 from outrider.console.notes import Note, note_nothing, noted_of
 from outrider.console.robot import GoalEnd, RobotPort
-from outrider.console.said.turns import Turns
-from outrider.console.seat import Beats, Hand, Seat, share_of
+from outrider.console.seat import Beats, ManualDrive, Seat, velocity_of
+from outrider.console.sentences.turns import Turns
 from outrider.console.viewer import Names, Viewer, Viewers
 from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
@@ -47,24 +47,24 @@ class Hub:
     ) -> None:
         self._robot, self._note = robot, note
         self._viewers = Viewers(self._welcome)
-        self._tell = self._viewers.tell
+        self._broadcast = self._viewers.broadcast
         self._names, self._seat, self._state = Names(), Seat(), m.State()
         self._beats, self._stop_beat, self._stopping = Beats(time.monotonic), 0, False
-        self._hand = Hand(robot.drive, limits.hold_s)
+        self._manual_drive = ManualDrive(robot.drive, limits.hold_s)
         self._commands = Commands(robot, self._on_start, self._on_end, self._on_drop, limits.cancel_s)
         self._turns = Turns(self._cancel, self._command, self._warn, limits.read_s)
         self.close = self._turns.close
-        self._kept, self._pictures = Kept(), Pictures()
+        self._history, self._pictures = EventHistory(), Pictures()
         self._switching = Switching(robot, self._drives, self._note, self._refuse_switch)
         self._picture, self._boxed = 0, False
-        self._heeds: dict[type, Callable[[Viewer, Any], object]] = {
+        self._handlers: dict[type, Callable[[Viewer, Any], object]] = {
             m.Drive: self._drive,
             m.Seen: lambda viewer, message: viewer.mailbox.on_seen(message.picture),
             m.Ping: lambda viewer, message: viewer.mailbox.put(m.write(m.Pong(message.sent_ms))),
             m.Say: lambda viewer, message: self._turns.say(viewer, message.text),
             m.GoTo: lambda viewer, message: self._turns.say(viewer, sentence_to_go(message.x, message.y)),
-            m.GoToSeen: self._go_to_seen,
-            m.Switch: lambda viewer, asked: self._switching.heed(viewer, asked, self._kept.switches),
+            m.GoToSeen: self._go_to_pointed_at,
+            m.Switch: lambda viewer, wish: self._switching.request(viewer, wish, self._history.switches),
             m.Take: lambda viewer, message: self._take(viewer),
             m.Leave: self._leave,
             m.EStop: self._release_e_stop,
@@ -79,18 +79,18 @@ class Hub:
         """Send the state periodically, and check that the driver is there, forever."""
         while True:
             await asyncio.sleep(STATE_PERIOD_S)
-            self._miss_driver()
+            self._check_driver()
             if self._stopping and self._state.stands and not self._state.goal:
                 self._stopping = False
-                self._tell(m.Halt(stands=True))
+                self._broadcast(m.Halt(stands=True))
             if self._viewers:
-                self._tell_state()
+                self._broadcast_state()
 
-    def _miss_driver(self) -> None:
+    def _check_driver(self) -> None:
         """Take the seat from a driver that has fallen silent; end the command if that is an agent."""
-        driver = next((one for one in self._viewers.values() if one.name == self._seat.driver), None)
+        driver = next((viewer for viewer in self._viewers.values() if viewer.name == self._seat.driver), None)
         if self._seat.check(time.monotonic()):
-            self._hand.let_go()
+            self._manual_drive.release()
             if driver is not None:
                 self._end_with(driver)
 
@@ -103,24 +103,24 @@ class Hub:
             self._stop_beat = before.beat
         urgent = ("e_stop", "moving", "stands")
         if any(getattr(before, name) != getattr(self._state, name) for name in urgent):
-            self._tell_state()
+            self._broadcast_state()
 
     def show(self, event: m.ToPage) -> None:
         """Send an event to all viewers, and keep it for those who join later."""
         for who, did, what in noted_of(event):
             self._note(who, did, what)
-        news = self._kept.keep(event)
-        if isinstance(news, m.Text):
-            self._viewers.tell_text(news)
-        elif news is not None:
-            self._tell(news)
+        update = self._history.add(event)
+        if isinstance(update, m.Text):
+            self._viewers.broadcast_text(update)
+        elif update is not None:
+            self._broadcast(update)
 
     def show_picture(self, jpeg: bytes) -> None:
         """Send a picture to all viewers, packed once; its boxes go before it."""
         self._picture += 1
         frame = picture_frame(self._picture, jpeg)
         pose = Pose2D(*self._state.pose) if self._state.pose is not None else None
-        boxes = self._pictures.take(self._picture, pose, self._kept.placed())
+        boxes = self._pictures.take(self._picture, pose, self._history.placed())
         told = m.write(m.Boxes(self._picture, boxes)) if boxes or self._boxed else ""
         self._boxed = bool(boxes)
         for viewer in self._viewers.values():
@@ -128,33 +128,33 @@ class Hub:
                 viewer.mailbox.put_latest("boxes", told)
             viewer.mailbox.put_picture(self._picture, frame)
 
-    def see_by(self, lens: CameraModel | None) -> None:
+    def set_camera_model(self, lens: CameraModel | None) -> None:
         """Set the camera of all pictures from now on; None if it is unknown."""
         self._pictures.lens = lens
 
     def show_pose(self, pose: Pose2D) -> None:
         """Shows the robot's pose, and extends its trail."""
         self.update(pose=(round(pose.x, 3), round(pose.y, 3), round(pose.yaw, 3)))
-        points = self._kept.floor.go(pose)
+        points = self._history.floor.go(pose)
         if points:
-            self._tell(m.Trail(points))
+            self._broadcast(m.Trail(points))
 
     def show_scan(self, pose: Pose2D, scan: RangeScan) -> None:
         """Adds the walls of a range scan to the map."""
-        cells = self._kept.floor.see(pose, scan)
+        cells = self._history.floor.see(pose, scan)
         if cells:
-            self._tell(m.Walls(CELL_M, cells))
+            self._broadcast(m.Walls(CELL_M, cells))
 
-    def _tell_state(self) -> None:
+    def _broadcast_state(self) -> None:
         self._state = msgspec.structs.replace(
-            self._state, beat=self._state.beat + 1, viewers=len(self._viewers), **self._seat.told
+            self._state, beat=self._state.beat + 1, viewers=len(self._viewers), **self._seat.state_fields
         )
-        self._beats.tell(self._state.beat)
-        self._viewers.tell_latest("state", self._state_for)
+        self._beats.on_sent(self._state.beat)
+        self._viewers.broadcast_latest("state", self._state_for)
 
     def _state_for(self, viewer: Viewer) -> m.State:
         command = self._commands.running
-        return msgspec.structs.replace(self._state, goal=command.words_for(viewer) if command else "")
+        return msgspec.structs.replace(self._state, goal=command.text_for(viewer) if command else "")
 
     # Viewers join and leave.
 
@@ -172,25 +172,25 @@ class Hub:
         if replaced is not None:
             replaced.mailbox.close()
         viewer.mailbox.put_first(m.write(self._welcome(viewer)))
-        self._tell_state()
+        self._broadcast_state()
         return viewer
 
-    def part(self, viewer: Viewer) -> None:
+    def remove_viewer(self, viewer: Viewer) -> None:
         """Remove a viewer. A driver's motion stops at once; a person keeps the seat for a moment."""
-        self._turns.part(viewer)
+        self._turns.remove_viewer(viewer)
         if self._viewers.get(viewer.secret) is not viewer:
             return
         del self._viewers[viewer.secret]
         if self._seat.driver == viewer.name:
-            self._hand.let_go()
+            self._manual_drive.release()
         if viewer.is_agent:
             self._seat.leave(viewer.name)
         self._end_with(viewer)
-        self._tell_state()
+        self._broadcast_state()
 
     def _end_with(self, viewer: Viewer) -> None:
         """Cancel the command of an agent that has gone; a person's command continues."""
-        if viewer.is_agent and self._commands.has_of(viewer.secret):
+        if viewer.is_agent and self._commands.has_from(viewer.secret):
             self._cancel(viewer)
 
     def _welcome(self, viewer: Viewer) -> m.Welcome:
@@ -200,7 +200,7 @@ class Hub:
             secret=viewer.secret,
             limits=(limits.vx, limits.vy, limits.wz),
             state=self._state_for(viewer),
-            **self._kept.told(viewer.secret),
+            **self._history.welcome_fields(viewer.secret),
         )
 
     # Requests of viewers.
@@ -218,25 +218,25 @@ class Hub:
         elif m.lets_go(message):
             self._drive(viewer, message)
         viewer.pace.count(time.monotonic())
-        self._miss_driver()  # after a stall of this loop, a silent driver's old messages may still come
-        self._seat.heard(viewer.name, time.monotonic())
+        self._check_driver()  # after a stall of this loop, a silent driver's old messages may still come
+        self._seat.on_message(viewer.name, time.monotonic())
         if viewer.is_agent and m.is_for_persons(message):
             self._warn(viewer, "an agent says what to do in words: a person drives and releases the stop")
         elif isinstance(message, _AT_ONCE):
-            self._heeds[type(message)](viewer, message)
-        elif type(message) in self._heeds:
-            self._turns.follow(viewer, partial(self._heeds[type(message)], viewer, message))
+            self._handlers[type(message)](viewer, message)
+        elif type(message) in self._handlers:
+            self._turns.follow(viewer, partial(self._handlers[type(message)], viewer, message))
 
     def e_stop(self, who: str = "somebody") -> None:
         """Engage the emergency stop, and end all commands, so that none continues after a release."""
-        heard = self._robot.set_e_stop(True)
+        delivered = self._robot.set_e_stop(True)
         if not self._state.e_stop:
-            self._note(who, "e_stop", "" if heard else "nobody listens")
-        self._hand.take_off()
+            self._note(who, "e_stop", "" if delivered else "nobody listens")
+        self._manual_drive.cancel_hold()
         self._turns.stop()
         self._commands.cancel()
         self._stop_beat = self._state.beat
-        self.update(e_stop=True, unheard=not heard)
+        self.update(e_stop=True, unheard=not delivered)
 
     def _release_e_stop(self, viewer: Viewer, message: m.EStop) -> None:
         """Release the stop for the driver, who must have received a recent state sent after the stop."""
@@ -259,46 +259,46 @@ class Hub:
             if yields:
                 self._cancel(viewer)
             self._note(viewer.name, "take")
-            self._tell_state()
+            self._broadcast_state()
         return True
 
-    def _drives(self, viewer: Viewer, asked: m.Gated) -> bool:
+    def _drives(self, viewer: Viewer, request: m.Gated) -> bool:
         """Whether the viewer has the seat. An agent takes a free seat; a person is asked to take it first."""
         if viewer.is_agent or self._seat.driver == viewer.name:
             return self._take(viewer)
         if self._seat.driver and not self._seat.yields:
             self._warn(viewer, f"{self._seat.driver} has the driver's seat")
-        elif viewer.is_to_sit(asked, time.monotonic()):
+        elif viewer.is_to_sit(request, time.monotonic()):
             self._note(viewer.name, "refused", "the driver's seat is not taken")
         return False
 
     def _drive(self, viewer: Viewer, message: m.Drive) -> None:
         if m.lets_go(message):
             if self._seat.driver == viewer.name:
-                self._hand.let_go()
+                self._manual_drive.release()
             return
         if not self._drives(viewer, message):
             return
         if self._state.e_stop:
             self._warn(viewer, "the emergency stop is engaged: release it first")
         elif self._beats.age_s(message.beat) > STALE_S:
-            self._hand.let_go()
+            self._manual_drive.release()
             self._warn(viewer, "the link to your browser is too slow to drive by")
         else:
             shares = message.forward, message.left, message.turn
-            if self._hand.drive(share_of(self._robot.limits, *shares)):
+            if self._manual_drive.drive(velocity_of(self._robot.limits, *shares)):
                 self._note(viewer.name, "drive")
 
     def _command(self, viewer: Viewer, text: str) -> bool:
-        if viewer.is_agent and self._commands.is_of_person:  # who may have left the seat
-            self._warn(viewer, OF_PERSON)
+        if viewer.is_agent and self._commands.is_by_person:  # who may have left the seat
+            self._warn(viewer, PERSON_FIRST)
         elif self._drives(viewer, m.Say(text)):
             self._note(viewer.name, "say", said=text)
-            self._commands.give(Command(viewer.secret, text, viewer.is_agent))
+            self._commands.submit(Command(viewer.secret, text, viewer.is_agent))
             return True
         return False
 
-    def _go_to_seen(self, viewer: Viewer, message: m.GoToSeen) -> None:
+    def _go_to_pointed_at(self, viewer: Viewer, message: m.GoToSeen) -> None:
         """Turn pointing into a sentence, so that it passes the same checks as any command."""
         if sentence := self._pictures.sentence(message.picture, message.across, message.down):
             self._turns.say(viewer, sentence)
@@ -308,42 +308,42 @@ class Hub:
     def _refuse_switch(self, viewer: Viewer, reason: str) -> None:
         if reason:
             self._warn(viewer, reason)
-        viewer.mailbox.put(m.write(self._kept.switches))
+        viewer.mailbox.put(m.write(self._history.switches))
 
     def _leave(self, viewer: Viewer, message: m.Leave) -> None:
         if self._seat.leave(viewer.name):
-            self._hand.let_go()
+            self._manual_drive.release()
             self._note(viewer.name, "leave")
-            self._tell_state()
+            self._broadcast_state()
 
     def _cancel(self, viewer: Viewer) -> None:
-        self._hand.let_go()
+        self._manual_drive.release()
         self._turns.stop()
         if (cancelled := self._commands.cancel()) is not None:
             self._note(viewer.name, "cancel", said=cancelled.text)
         if not self._stopping:
             self._stopping = True
-            self._tell(m.Halt())
+            self._broadcast(m.Halt())
 
     def _on_start(self, command: Command | None) -> None:
         self.update(goal=command.text if command else "")
         if command is not None:
             self._stopping = False
-            self._tell_goal(command, "running")
+            self._broadcast_goal(command, "running")
 
     def _on_end(self, command: Command, end: GoalEnd) -> None:
         state = "done" if end.success else "failed"
-        self._kept.end(command, end)
+        self._history.end(command, end)
         self._note("navigator", state, said=command.text)
-        self._tell_goal(command, state, end.message)
+        self._broadcast_goal(command, state, end.message)
 
     def _on_drop(self, command: Command) -> None:
-        giver = self._viewers.get(command.secret)
-        if giver is not None:
-            self._viewers.put(giver, command.goal_for(giver, "failed", NEVER_BEGUN))
+        sender = self._viewers.get(command.secret)
+        if sender is not None:
+            self._viewers.put(sender, command.goal_for(sender, "failed", NOT_STARTED))
 
-    def _tell_goal(self, command: Command, state: str, message: str = "") -> None:
-        self._viewers.tell_each(lambda viewer: command.goal_for(viewer, state, message))
+    def _broadcast_goal(self, command: Command, state: str, message: str = "") -> None:
+        self._viewers.broadcast_each(lambda viewer: command.goal_for(viewer, state, message))
 
     def _warn(self, viewer: Viewer, text: str) -> None:
         if viewer.warn(text, time.monotonic()):

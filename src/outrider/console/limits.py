@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from outrider.console.commands import CANCEL_S
-from outrider.console.said.reading import READ_S
 from outrider.console.seat import HOLD_S
-from outrider.console.spoken.ear import LONGEST_S, SILENCE_S
+from outrider.console.sentences.reading import READ_S
+from outrider.console.speech.recognition import MAX_UTTERANCE_S, SILENCE_S
 
 HELLO_S = 5.0
 
@@ -26,5 +26,5 @@ class ConsoleLimits:
     hold_s: float = HOLD_S
     cancel_s: float = CANCEL_S
     read_s: float = READ_S
-    utterance_s: float = LONGEST_S
+    utterance_s: float = MAX_UTTERANCE_S
     silence_s: float = SILENCE_S

@@ -11,9 +11,9 @@ from typing import Annotated, TypeGuard
 
 import msgspec
 
-from outrider.console.drawn.boxes import Box
-from outrider.console.spoken.messages import Heard, Speak, Speech, Spoken
-from outrider.console.switched.switches import Switch, Switches
+from outrider.console.drawing.boxes import Box
+from outrider.console.speech.messages import Heard, Speak, Speech, Spoken
+from outrider.console.switching.switches import Switch, Switches
 from outrider.core.errors import ProtocolError
 
 MAX_MESSAGE_BYTES = 2048

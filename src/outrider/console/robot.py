@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from outrider.console.switched.switches import Switch
+from outrider.console.switching.switches import Switch
 from outrider.core.values import Velocity
 
 
@@ -37,7 +37,7 @@ class RobotPort(Protocol):
     def cancel_goal(self) -> None:
         """Ends the running command; harmless if there is none."""
 
-    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+    def switch(self, request: Switch, on_end: Callable[[str], None]) -> None:
         """Switches the emulated link or the strategy.
 
         `on_end` is called once, from any thread, with the reason of a refusal or an empty string.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from outrider.core.values import Velocity
 
 SILENCE_S = 3.0
-BEATS_KEPT = 64
+MAX_BEATS = 64
 HOLD_S = 0.15
 """How long a drive command holds, in seconds: less than the robot's deadman, so that a command stops it."""
 
@@ -26,17 +26,17 @@ class Seat:
     def __init__(self, silence_s: float = SILENCE_S) -> None:
         self.driver, self.yields = "", False
         self._silence_s = silence_s
-        self._heard_s = 0.0
+        self._received_s = 0.0
 
     def take(self, viewer: str, now_s: float, yields: bool = False) -> bool:
         """Take the seat if it is free, or a person takes it from an agent; return whether it is theirs."""
         self.check(now_s)
         if not self.driver or (self.yields and not yields):
-            self.driver, self.yields, self._heard_s = viewer, yields, now_s
+            self.driver, self.yields, self._received_s = viewer, yields, now_s
         return self.driver == viewer
 
     @property
-    def told(self) -> dict[str, str | bool]:
+    def state_fields(self) -> dict[str, str | bool]:
         """The driver, as fields of the state."""
         return {"driver": self.driver, "driver_yields": self.yields}
 
@@ -47,14 +47,14 @@ class Seat:
         self.driver, self.yields = "", False
         return True
 
-    def heard(self, viewer: str, now_s: float) -> None:
+    def on_message(self, viewer: str, now_s: float) -> None:
         """Record a sign of life of the driver."""
         if self.driver == viewer:
-            self._heard_s = now_s
+            self._received_s = now_s
 
     def check(self, now_s: float) -> bool:
         """Take the seat from a driver that has fallen silent; return whether that happened."""
-        if not self.driver or now_s - self._heard_s <= self._silence_s:
+        if not self.driver or now_s - self._received_s <= self._silence_s:
             return False
         self.driver, self.yields = "", False
         return True
@@ -65,22 +65,22 @@ class Beats:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._newest = clock, 0
-        self._told_s: deque[float] = deque(maxlen=BEATS_KEPT)
+        self._sent_s: deque[float] = deque(maxlen=MAX_BEATS)
 
-    def tell(self, beat: int) -> None:
+    def on_sent(self, beat: int) -> None:
         """Record that the state `beat` is sent now."""
         self._newest = beat
-        self._told_s.append(self._clock())
+        self._sent_s.append(self._clock())
 
     def age_s(self, beat: int) -> float:
         """Return the seconds since a state was sent; infinite if it never was, or too long ago."""
         behind = self._newest - beat
-        if not 0 <= behind < len(self._told_s):
+        if not 0 <= behind < len(self._sent_s):
             return math.inf
-        return self._clock() - self._told_s[-1 - behind]
+        return self._clock() - self._sent_s[-1 - behind]
 
 
-class Hand:
+class ManualDrive:
     """Drives by hand: a command holds for `hold_s`, then the robot is commanded to stand.
 
     Lives on one event loop. `drive` sends the robot a velocity.
@@ -92,24 +92,24 @@ class Hand:
 
     def drive(self, velocity: Velocity) -> bool:
         """Drive for a moment; return whether the hand was off before."""
-        was_on = self.take_off()
+        was_driving = self.cancel_hold()
         self._drive(velocity)
-        self._hold = asyncio.get_running_loop().call_later(self._hold_s, self.let_go)
-        return not was_on
+        self._hold = asyncio.get_running_loop().call_later(self._hold_s, self.release)
+        return not was_driving
 
-    def take_off(self) -> bool:
+    def cancel_hold(self) -> bool:
         """Take the hand off without a command to the robot; return whether it was on."""
         hold, self._hold = self._hold, None
         if hold is not None:
             hold.cancel()
         return hold is not None
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Take the hand off, and command the robot to stand if it was on."""
-        if self.take_off():
+        if self.cancel_hold():
             self._drive(Velocity())
 
 
-def share_of(limits: Velocity, forward: float, left: float, turn: float) -> Velocity:
+def velocity_of(limits: Velocity, forward: float, left: float, turn: float) -> Velocity:
     """Return the velocity of held keys, which are fractions of the limit on each axis."""
     return Velocity(forward * limits.vx, left * limits.vy, turn * limits.wz)

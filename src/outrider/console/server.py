@@ -17,9 +17,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from outrider.console import messages as m
+from outrider.console.acceptor import REQUEST_S, ConnectionAcceptor
 from outrider.console.access import DEFAULT_TOKEN_FILE, Access, is_loopback, load_token
 from outrider.console.app import Console
-from outrider.console.door import REQUEST_S, Door
 from outrider.console.hub import Hub
 from outrider.console.limits import ConsoleLimits
 from outrider.console.messages import MAX_MESSAGE_BYTES
@@ -38,13 +38,13 @@ START_S, STOP_S = 60.0, 5.0
 WAITING = 4096
 """The listen backlog: connections that the system keeps until they are accepted."""
 PING_S = 5.0
-CUT_S = 4
+BROKEN_AFTER_S = 4
 """A connection whose peer's system does not answer for this many seconds is broken."""
-NOTICED_CUT = {
+KEEPALIVE_OPTIONS = {
     socket.TCP_KEEPIDLE: 1,
     socket.TCP_KEEPINTVL: 1,
-    socket.TCP_KEEPCNT: CUT_S - 1,
-    socket.TCP_USER_TIMEOUT: 1000 * CUT_S,
+    socket.TCP_KEEPCNT: BROKEN_AFTER_S - 1,
+    socket.TCP_USER_TIMEOUT: 1000 * BROKEN_AFTER_S,
 }
 """TCP options, which accepted connections inherit from the listening socket."""
 Opened = contextlib.AbstractAsyncContextManager[ASGIApp]
@@ -99,7 +99,7 @@ class WebServer:
         check_certificate(settings)
         listener = listen(settings.host, settings.port)
         self.port: int = listener.getsockname()[1]
-        self._door = Door(listener, settings.request_s)
+        self._acceptor = ConnectionAcceptor(listener, settings.request_s)
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop
         self._server: uvicorn.Server
@@ -147,7 +147,7 @@ class WebServer:
                 # Pictures are compressed already, and the rest is small.
                 ws_per_message_deflate=False,
             )
-            self._server = DoorServer(config, self._door, is_websocket)
+            self._server = AcceptorServer(config, self._acceptor, is_websocket)
             self._ready.set()
             await self._server.serve()
 
@@ -155,7 +155,7 @@ class WebServer:
 class ConsoleServer:
     """Serves the console until `close`. Its methods may be called from any thread; none blocks.
 
-    `beside` runs on the server's loop, with the console, for as long as it serves; it brings a relay's
+    `alongside` runs on the server's loop, with the console, for as long as it serves; it brings a relay's
     viewers. Raises ConfigError if the address cannot be served, or the token or certificate is not usable.
     """
 
@@ -165,10 +165,10 @@ class ConsoleServer:
         settings: ConsoleSettings,
         note: Note = note_nothing,
         engine: AsrEngine | None = None,
-        beside: Callable[[Console], Coroutine[Any, Any, None]] | None = None,
+        alongside: Callable[[Console], Coroutine[Any, Any, None]] | None = None,
         voice: TtsEngine | None = None,
     ) -> None:
-        self.settings, self._note, self._beside = settings, note, beside
+        self.settings, self._note, self._alongside = settings, note, alongside
         self._engine, self._voice = engine, voice
         self._robot = robot
         self._hub: Hub
@@ -202,9 +202,9 @@ class ConsoleServer:
         """Shows a camera picture to all viewers."""
         self._web.call(self._hub.show_picture, jpeg)
 
-    def see_by(self, lens: CameraModel | None) -> None:
+    def set_camera_model(self, lens: CameraModel | None) -> None:
         """Sets the camera of all pictures from now on; without one nothing is drawn on them."""
-        self._web.call(self._hub.see_by, lens)
+        self._web.call(self._hub.set_camera_model, lens)
 
     def show_pose(self, pose: Pose2D) -> None:
         """Shows the robot's pose to all viewers."""
@@ -228,8 +228,8 @@ class ConsoleServer:
         self._hub = Hub(self._robot, self._note, limits)
         console = Console(self._hub, access, bool(self.settings.tls_cert), self._engine, self._voice, limits)
         tasks = [asyncio.create_task(self._hub.run())]
-        if self._beside is not None:
-            tasks.append(asyncio.create_task(self._beside(console)))
+        if self._alongside is not None:
+            tasks.append(asyncio.create_task(self._alongside(console)))
         try:
             yield console.application()
         finally:
@@ -257,23 +257,25 @@ def web_config(application: ASGIApp, settings: ConsoleSettings, **more: Any) -> 
     )
 
 
-class DoorServer(uvicorn.Server):
-    """Uvicorn's server with our door. `is_held`: whether a connection may stay open, by its protocol."""
+class AcceptorServer(uvicorn.Server):
+    """Uvicorn's server with a ConnectionAcceptor, which gets `is_long_lived`."""
 
-    def __init__(self, config: uvicorn.Config, door: Door, is_held: Callable[[Any], bool]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, acceptor: ConnectionAcceptor, is_long_lived: Callable[[Any], bool]
+    ) -> None:
         super().__init__(config)
-        self._door, self._is_held = door, is_held
+        self._acceptor, self._is_long_lived = acceptor, is_long_lived
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts the server, and opens the door."""
+        """Starts the server and its acceptor."""
         await super().startup(sockets=[])
         kind: Any = self.config.http_protocol_class
-        given = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        self._door.open(self._is_held, lambda: kind(**given), self.config.ssl)
+        options = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        self._acceptor.open(self._is_long_lived, lambda: kind(**options), self.config.ssl)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Closes the door, and ends what is under way."""
-        self._door.close()
+        """Closes the acceptor, and ends what is under way."""
+        self._acceptor.close()
         await super().shutdown()
 
 
@@ -288,7 +290,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        for option, value in NOTICED_CUT.items():
+        for option, value in KEEPALIVE_OPTIONS.items():
             listener.setsockopt(socket.IPPROTO_TCP, option, value)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         listener.bind(address)

@@ -34,9 +34,9 @@ class Viewer:
             self.mailbox.put(m.write(m.Notice("warning", text)))
         return is_due
 
-    def is_to_sit(self, asked: m.Gated, now_s: float) -> bool:
+    def is_to_sit(self, request: m.Gated, now_s: float) -> bool:
         """Ask a person to take the seat for a request; return whether to note that."""
-        self.mailbox.put_latest("unseated", m.write(m.Unseated(asked)))
+        self.mailbox.put_latest("unseated", m.write(m.Unseated(request)))
         return self._is_due(now_s)
 
     def _is_due(self, now_s: float) -> bool:
@@ -54,30 +54,30 @@ class Viewers(dict[str, Viewer]):
         super().__init__()
         self._welcome = welcome
 
-    def tell(self, event: m.ToPage) -> None:
+    def broadcast(self, event: m.ToPage) -> None:
         """Send the same event to all viewers."""
         content = m.write(event) if self else ""
         for viewer in self.values():
             self._put(viewer, content)
 
-    def tell_each(self, event_for: Callable[[Viewer], m.ToPage]) -> None:
+    def broadcast_each(self, event_for: Callable[[Viewer], m.ToPage]) -> None:
         """Send each viewer its own event."""
         for viewer in self.values():
             self.put(viewer, event_for(viewer))
 
-    def tell_latest(self, kind: str, status_for: Callable[[Viewer], m.ToPage]) -> None:
+    def broadcast_latest(self, kind: str, status_for: Callable[[Viewer], m.ToPage]) -> None:
         """Send each viewer its own status, in place of an older one that waits."""
         for viewer in self.values():
             viewer.mailbox.put_latest(kind, m.write(status_for(viewer)))
 
-    def tell_text(self, text: m.Text) -> None:
+    def broadcast_text(self, text: m.Text) -> None:
         """Send a text to all viewers; of a text in decoding, only the newest state."""
         if text.state == "decoding":
-            self.tell_latest("text", lambda _: text)
+            self.broadcast_latest("text", lambda _: text)
             return
         for viewer in self.values():
             viewer.mailbox.drop_latest("text")
-        self.tell(text)
+        self.broadcast(text)
 
     def put(self, viewer: Viewer, event: m.ToPage) -> None:
         """Send an event to one viewer."""

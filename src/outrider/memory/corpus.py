@@ -18,7 +18,7 @@ PASSAGE_CHARACTERS = 300
 TEXT_SUFFIXES = (".txt", ".md")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _ALL = 1 << 40
-_SHAREABLE, _PRIVATE = (RecordFilter(visibility=one) for one in (Visibility.SHAREABLE, Visibility.PRIVATE))
+_SHAREABLE, _PRIVATE = (RecordFilter(visibility=kind) for kind in (Visibility.SHAREABLE, Visibility.PRIVATE))
 
 
 class EmbeddedCorpus:

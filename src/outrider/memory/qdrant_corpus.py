@@ -71,8 +71,9 @@ class FleetCorpus:
             vector = self._embedder.embed(query[start:stop]).tolist()
             points = self._nearest(vector, None, max(limit, NEAREST))
             if words:
-                held = self._models.FieldCondition(key="words", match=self._models.MatchAny(any=list(words)))
-                points += self._nearest(vector, self._models.Filter(must=[held]), MATCHING)
+                match = self._models.MatchAny(any=list(words))
+                condition = self._models.FieldCondition(key="words", match=match)
+                points += self._nearest(vector, self._models.Filter(must=[condition]), MATCHING)
             for one in (_recalled(point, words) for point in points):
                 found[one.record.id] = max(one, found.get(one.record.id, one), key=lambda each: each.score)
         return sorted(found.values(), key=lambda one: -one.score)[:limit]
@@ -88,8 +89,9 @@ class FleetCorpus:
             raise StoreInputError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
         models = self._models
         units = {unit for word in wanted for unit in word.split(" ")}
-        held = [models.FieldCondition(key="words", match=models.MatchValue(value=unit)) for unit in units]
-        points = self._all_points(models.Filter(must=held))
+        values = (models.MatchValue(value=unit) for unit in units)
+        conditions = [models.FieldCondition(key="words", match=value) for value in values]
+        points = self._all_points(models.Filter(must=conditions))
         ids = [point.id for point in points if holds_all(point.payload["text"], wanted)]
         with self._translated():
             if ids:

@@ -169,7 +169,7 @@ class ConstrainedSession:
         self._text.extend(token_ids)
         if first >= self._free_from:
             return rows
-        return torch.stack([self._constrained(row, first + place) for place, row in enumerate(rows)])
+        return torch.stack([self._constrained(row, first + offset) for offset, row in enumerate(rows)])
 
     def _constrained(self, row: Tensor, count: int) -> Tensor:
         """Return the row after the first `count` tokens of the text, under the constraint."""
@@ -179,8 +179,8 @@ class ConstrainedSession:
         if allowed is None:
             self._free_from = count
             return row
-        kept = torch.full_like(row, FORBIDDEN)
-        return kept.index_copy_(0, allowed, row.index_select(0, allowed))
+        allowed_only = torch.full_like(row, FORBIDDEN)
+        return allowed_only.index_copy_(0, allowed, row.index_select(0, allowed))
 
 
 def constrain(model: LanguageModel) -> ConstrainedModel:

@@ -21,7 +21,7 @@ from outrider.models.backbone.early_exits import (
     write_exits,
 )
 from outrider.models.backbone.kv_cache import CacheShape
-from outrider.models.backbone.out_of_memory import give_back_freed, tells_out_of_memory
+from outrider.models.backbone.out_of_memory import give_back_freed, reports_out_of_memory
 from outrider.models.backbone.text_stack import TextStack
 from outrider.models.checkpoint.card import ModelCard, read_card, write_figures
 from outrider.models.checkpoint.configuration import (
@@ -56,7 +56,7 @@ from outrider.models.text.tokenizer import QwenTokenizer, check_markup, load_tok
 Role = Literal["target", "draft"]
 
 
-@tells_out_of_memory
+@reports_out_of_memory
 def load_model(
     folder: Path,
     role: Role = "target",
@@ -82,28 +82,28 @@ def load_model(
     Raises ModelError naming a missing, corrupt or wrong file, OutOfMemoryError if it does not fit.
     """
     folder = Path(folder)
-    place, card, tokenizer, how = _checked(
+    torch_device, card, tokenizer, how = _checked(
         folder, threads, tokenizer_folder, max_length, precision, sessions, device
     )
     torch.set_num_threads(threads)
     checkpoint = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
-    check_products(folder, checkpoint.modules, place)
-    text = build_text_stack(checkpoint, tokenizer.vocab_size, precision, place=place)
+    check_products(folder, checkpoint.modules, torch_device)
+    text = build_text_stack(checkpoint, tokenizer.vocab_size, precision, device=torch_device)
     vision = build_vision_encoder(checkpoint, how, precision)
     del checkpoint
     give_back_freed()
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
     name = marked(f"{role}:{model_name(folder)}", weights_mark(folder, precision))
-    if place.type != "cpu":
-        text = text.to(place)
-        exit_heads = None if exit_heads is None else exit_heads.to(place, text.embeddings.dtype)
+    if torch_device.type != "cpu":
+        text = text.to(torch_device)
+        exit_heads = None if exit_heads is None else exit_heads.to(torch_device, text.embeddings.dtype)
         if vision is not None:
-            vision.to(place)
-    on_gpu = place.type == "cuda"
+            vision.to(torch_device)
+    on_gpu = torch_device.type == "cuda"
     return QwenModel(name, tokenizer, text, vision, max_length, card, exit_heads, sessions, on_gpu)
 
 
-@tells_out_of_memory
+@reports_out_of_memory
 def check_model(
     folder: Path,
     *,
@@ -134,14 +134,14 @@ def _checked(
     _check_options(threads, precision, max_length)
     if sessions < 1:
         raise ConfigError(f"sessions must be at least 1, got {sessions}")
-    place = find_device(device)
-    _check_product(place, precision)
+    torch_device = find_device(device)
+    _check_product(torch_device, precision)
     check_checkpoint(folder)
     card = read_card(folder)
     tokenizer = load_tokenizer(folder, tokenizer_folder)
     config = read_config(folder)
     text_config = config.get_text_config()
-    check_text_config(folder, text_config, tokenizer.vocab_size, precision, place.type == "cuda")
+    check_text_config(folder, text_config, tokenizer.vocab_size, precision, torch_device.type == "cuda")
     how = read_preprocessing(folder, config, max_length)
     check_markup(folder, tokenizer, None if how is None else config.image_token_id)
     widths = StepWidths(
@@ -150,9 +150,9 @@ def _checked(
         text_config.intermediate_size,
         tokenizer.vocab_size,
     )
-    caches = session_bytes(widths, max_length, precision, sessions, place.type == "cuda")
-    check_memory(folder, weight_files(folder), precision, caches, place, copies)
-    return place, card, tokenizer, how
+    caches = session_bytes(widths, max_length, precision, sessions, torch_device.type == "cuda")
+    check_memory(folder, weight_files(folder), precision, caches, torch_device, copies)
+    return torch_device, card, tokenizer, how
 
 
 def _check_options(threads: int, precision: Precision, max_length: int) -> None:
@@ -191,19 +191,20 @@ def find_device(name: str) -> torch.device:
     return device
 
 
-def _check_product(place: torch.device, precision: Precision) -> None:
+def _check_product(torch_device: torch.device, precision: Precision) -> None:
     """Raise ConfigError for a GPU that has no product of 4-bit weights."""
-    if place.type != "cuda" or precision not in ("int8", "int4"):
+    if torch_device.type != "cuda" or precision not in ("int8", "int4"):
         return
-    found = torch.cuda.get_device_capability(place)
-    if torch.version.cuda is None or found < LEAST_CAPABILITY:
+    capability = torch.cuda.get_device_capability(torch_device)
+    if torch.version.cuda is None or capability < LEAST_CAPABILITY:
         raise ConfigError(
-            f"device={place} has compute capability {found[0]}.{found[1]}, and {precision} is multiplied by "
-            f"NVIDIA GPUs from {LEAST_CAPABILITY[0]}.{LEAST_CAPABILITY[1]} on: use precision=bf16"
+            f"device={torch_device} has compute capability {capability[0]}.{capability[1]}, and "
+            f"{precision} is multiplied by NVIDIA GPUs from {LEAST_CAPABILITY[0]}.{LEAST_CAPABILITY[1]} on: "
+            "use precision=bf16"
         )
 
 
-@tells_out_of_memory
+@reports_out_of_memory
 def load_graph_model(
     folder: Path,
     *,
@@ -219,7 +220,7 @@ def load_graph_model(
     unavailable provider.
     """
     _check_options(threads, precision, max_length)
-    found = find_provider(provider)
+    provider_spec = find_provider(provider)
     folder = Path(folder)
     check_checkpoint(folder)
     card, tokenizer = read_card(folder), load_tokenizer(folder)
@@ -230,18 +231,19 @@ def load_graph_model(
     config = config.get_text_config()
     check_text_config(folder, config, tokenizer.vocab_size, precision)
     num_slots = next_span(max_length - 1) + BRANCH_SLOTS
-    request = GraphRequest(folder, tokenizer.vocab_size, precision, found.packs, num_slots, DECODE_ROWS)
+    packs = provider_spec.packs
+    request = GraphRequest(folder, tokenizer.vocab_size, precision, packs, num_slots, DECODE_ROWS)
     shape, rotary = text_shape(config), rotary_table(config)
     cache = CacheShape(shape.num_layers, num_slots, shape.num_kv_heads, shape.head_dim)
-    one = SessionBytes(1, max_length, cache.num_bytes(torch.float32))
-    check_graph_memory(folder, weight_files(folder), precision, one, building=not are_built(request))
+    session_size = SessionBytes(1, max_length, cache.num_bytes(torch.float32))
+    check_graph_memory(folder, weight_files(folder), precision, session_size, building=not are_built(request))
     graphs, sizes = find_graphs(request)
     language = GraphLanguage(graphs, sizes, shape, rotary, num_slots, provider, threads)
     vision = build_vision_encoder(read_checkpoint(folder, "auto", with_layers=False), how, precision)
     return GraphModel(f"draft:{model_name(folder)}", tokenizer, language, vision, max_length, card)
 
 
-@tells_out_of_memory
+@reports_out_of_memory
 def load_exact_model(folder: Path, precision: Precision) -> QwenModel:
     """Load the eager twin of static graphs: the same integers, all arithmetic in float32.
 
@@ -282,11 +284,11 @@ def remove_outdated(folder: Path) -> None:
 
     Raises ModelError if the folder holds no sound model.
     """
-    beside = [folder / name for name in (EXITS_FILE, HEAD_FILE) if (folder / name).exists()]
-    if not beside:
+    extras = [folder / name for name in (EXITS_FILE, HEAD_FILE) if (folder / name).exists()]
+    if not extras:
         return
     text = _whole_text(folder)
-    for path in beside:
+    for path in extras:
         if not is_made_for(path, text):
             path.unlink()
 
@@ -297,7 +299,7 @@ def _whole_text(folder: Path) -> TextStack:
     return build_text_stack(read_checkpoint(folder, torch.float32), vocab_size)
 
 
-@tells_out_of_memory
+@reports_out_of_memory
 def load_head(folder: Path, target: QwenModel) -> DraftHead:
     """Load the draft head in a target's folder. Raises ModelError if there is none."""
     return read_head(folder, f"the head of {target.name}", target.text)

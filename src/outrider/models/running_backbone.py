@@ -78,7 +78,7 @@ class RunningBackbone:
         return states
 
     def answers(self, examples: Sequence[Example]) -> Tensor:
-        """Return the answers' tokens (K,), as `training.beside.frozen_target.Backbone.answers`."""
+        """Return the answers' tokens (K,), as `training.frozen.backbone.Backbone.answers`."""
         tokens = [self._model.tokenizer.encode(answer) for _, answer in self._queries(examples)]
         return torch.tensor([token for answer in tokens for token in (*answer[1:], NO_TOKEN)])
 

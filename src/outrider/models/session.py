@@ -27,7 +27,7 @@ from outrider.models.backbone.cuda_graph_steps import BLOCK_SEQUENCES, StepCache
 from outrider.models.backbone.early_exits import ExitHeads
 from outrider.models.backbone.kv_cache import CachePool, CacheShape, StaticCache
 from outrider.models.backbone.mrope import text_positions
-from outrider.models.backbone.out_of_memory import telling_out_of_memory
+from outrider.models.backbone.out_of_memory import reporting_out_of_memory
 from outrider.models.backbone.text_stack import TextShape, TextStack
 from outrider.models.checkpoint.card import ModelCard
 from outrider.models.inputs.vision import VisionEncoder
@@ -113,7 +113,7 @@ class QwenModel:
             raise ValueError("a batch takes one chunk of a session")
         texts = [session.appended(chunk) for session, chunk in zip(sessions, chunks, strict=True)]
         read = None if self.exit_heads is None else read
-        with telling_out_of_memory("run a forward", "wait, or lower max_sessions or max_length"):
+        with reporting_out_of_memory("run a forward", "wait, or lower max_sessions or max_length"):
             if self._steps is not None:
                 logits = run_stepped(self._steps, texts, read, pause)
             else:
@@ -157,7 +157,7 @@ class QwenSession:
 
         Raises OutOfMemoryError, FrameError or ConfigError; the cache is empty then.
         """
-        with telling_out_of_memory("take in a prompt", "wait, or lower max_sessions or max_length"):
+        with reporting_out_of_memory("take in a prompt", "wait, or lower max_sessions or max_length"):
             return (yield from self._prefill_parts(prompt))
 
     @torch.inference_mode()

@@ -42,8 +42,8 @@ class Batch:
 
     `pixels` uint8 (B, 140, 252, 3); `cells` int64 (B, 45, 3); `prefix_ids` (P,), the same for every frame;
     `prefix_positions` (3, P); `task_ids`, `task_targets` (-100 at tokens without a loss), `task_weights`
-    (T,); `task_positions` (T,); `owner` (S,), the frame of each task; `place` (T,), each token's index in a
-    padded (S, `width`) layout.
+    (T,); `task_positions` (T,); `owner` (S,), the frame of each task; `padded_index` (T,), each token's index
+    in a padded (S, `width`) layout.
     """
 
     pixels: torch.Tensor
@@ -55,7 +55,7 @@ class Batch:
     task_weights: torch.Tensor
     task_positions: torch.Tensor
     owner: torch.Tensor
-    place: torch.Tensor
+    padded_index: torch.Tensor
     width: int
 
     def to(self, device: torch.device) -> Batch:
@@ -106,17 +106,17 @@ class Packer:
             task_weights=torch.tensor([w for task in tasks for w in task.weights]),
             task_positions=start + within,
             owner=torch.tensor(owner),
-            place=rows * width + within,
+            padded_index=rows * width + within,
             width=width,
         )
 
     def _task(self, query: Query) -> _Task:
-        asked = self._ids(query.user_text + PROMPT_SUFFIX)
+        prompt = self._ids(query.user_text + PROMPT_SUFFIX)
         action, newline, reason = query.answer.partition("\n")
         head, tail = self._ids(action + newline), self._ids(reason + END_OF_TEXT)
-        silent = len(asked) - 1
+        silent = len(prompt) - 1
         return _Task(
-            [*asked, *head, *tail][:-1],
+            [*prompt, *head, *tail][:-1],
             [-100] * silent + head + tail,
             [0.0] * silent + [ACTION_WEIGHT] * len(head) + [1.0] * len(tail),
         )

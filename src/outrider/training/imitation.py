@@ -278,8 +278,8 @@ def _folder_weights(
 ) -> dict[str, torch.Tensor]:
     """Return a folder's weights for a model; embedding rows of tokens new to the folder keep the model's."""
     weights = Qwen2VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).state_dict()
-    beside = folder.parent / "tokenizer"
-    own = AutoTokenizer.from_pretrained(beside if beside.is_dir() else folder).get_vocab()
+    shared = folder.parent / "tokenizer"
+    own = AutoTokenizer.from_pretrained(shared if shared.is_dir() else folder).get_vocab()
     pairs = [(new, own[token]) for token, new in tokenizer.get_vocab().items() if token in own]
     new, old = (torch.tensor(ids) for ids in zip(*pairs, strict=True))
     for name in TOKEN_ROWS:

@@ -124,14 +124,14 @@ def _packed_attention(
     values = torch.cat([heads[2][batch.owner], tasks[2]], dim=2)
     mask = torch.ones(batch.width, prefix + batch.width, dtype=torch.bool, device=hidden.device).tril(prefix)
     mixed = _attend(tasks[0], keys, values, mask)
-    flat = mixed.transpose(1, 2).reshape(-1, mixed.shape[1] * dim)[batch.place]
+    flat = mixed.transpose(1, 2).reshape(-1, mixed.shape[1] * dim)[batch.padded_index]
     return attention.o_proj(torch.cat([own.transpose(1, 2).reshape(cut, -1), flat]))
 
 
 def _padded(part: torch.Tensor, batch: Batch) -> torch.Tensor:
     """Lay out (T, heads, dim) as (S, width, heads, dim), with zeros after the end of a task."""
     empty = part.new_zeros(len(batch.owner) * batch.width, *part.shape[1:])
-    return empty.index_copy(0, batch.place, part).view(len(batch.owner), batch.width, *part.shape[1:])
+    return empty.index_copy(0, batch.padded_index, part).view(len(batch.owner), batch.width, *part.shape[1:])
 
 
 def _attend(

@@ -91,7 +91,7 @@ class EngineProcess:
         limit.start()
         try:
             f.write_frame(sink, kind, content)
-            answer, said = f.read_frame(source)
+            answer, content = f.read_frame(source)
         except LinkError:
             if time.monotonic() - asked_s < self._answer_s:
                 raise
@@ -99,17 +99,17 @@ class EngineProcess:
         finally:
             limit.cancel()
         if answer == f.FAILED:
-            raise LinkError(said.decode(errors="replace"))
-        return said
+            raise LinkError(content.decode(errors="replace"))
+        return content
 
     def _begun(self) -> _RemoteUtterance:
         if not self._is_ready:
             source = self._streams()[0]
             if not _has_come(source, self._ready_s):
                 raise _NotReadyError(LOADING)
-            kind, said = f.read_frame(source)
+            kind, content = f.read_frame(source)
             if kind != f.READY:
-                self._failure = said.decode(errors="replace")
+                self._failure = content.decode(errors="replace")
                 raise ConfigError(self._failure)
             self._is_ready = True
         self.ask(f.LISTEN)

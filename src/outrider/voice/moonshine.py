@@ -79,10 +79,10 @@ def likeliest(
                 best = _Text(ended, text.tokens, text.states)
             longer += [(one, row) for one in _longer(text, log_probs[row], graph, signs)]
         longer.sort(key=lambda one: -one[0].log_prob)
-        kept = [one for one in longer[:beam] if one[0].log_prob > best.log_prob - beam * TOKEN_BONUS]
-        if not kept:
+        best_texts = [one for one in longer[:beam] if one[0].log_prob > best.log_prob - beam * TOKEN_BONUS]
+        if not best_texts:
             break
-        texts, rows = [text for text, _ in kept], [row for _, row in kept]
+        texts, rows = [text for text, _ in best_texts], [row for _, row in best_texts]
     return best.tokens
 
 
@@ -119,15 +119,15 @@ class _MoonshineReader:
         self._mask = np.ones((1, len(samples)), np.int64)
         self._encoded = encoder.encode(samples)
         self._decoder = decoder
-        self._made = [output.name for output in decoder.get_outputs()][1:]
+        self._state_names = [output.name for output in decoder.get_outputs()][1:]
         self._past: list[npt.NDArray[np.float32]] = []
 
     def next(self, rows: Sequence[int], tokens: Sequence[int]) -> LogProbs:
         """See `Reader` for the arguments."""
         is_first = not self._past
-        logits, *made = self._decoder.run(None, self._inputs(rows, tokens))
-        kept = zip(self._made, made, self._past or made, strict=True)
-        self._past = [old if "encoder" in name and not is_first else new for name, new, old in kept]
+        logits, *new_states = self._decoder.run(None, self._inputs(rows, tokens))
+        best_texts = zip(self._state_names, new_states, self._past or new_states, strict=True)
+        self._past = [old if "encoder" in name and not is_first else new for name, new, old in best_texts]
         newest = logits[:, -1] - logits[:, -1].max(-1, keepdims=True)
         log_probs: LogProbs = newest - np.log(np.exp(newest).sum(-1, keepdims=True))
         return log_probs
@@ -135,8 +135,8 @@ class _MoonshineReader:
     def _inputs(self, rows: Sequence[int], tokens: Sequence[int]) -> Mapping[str, Any]:
         none = np.zeros((1, HEADS, 0, HEAD_WIDTH), np.float32)
         self._past = [one[list(rows)] for one in self._past]
-        past = self._past or [none] * len(self._made)
-        names = (name.replace("present", "past_key_values") for name in self._made)
+        past = self._past or [none] * len(self._state_names)
+        names = (name.replace("present", "past_key_values") for name in self._state_names)
         return {
             "input_ids": np.array(tokens, np.int64)[:, None],
             "encoder_hidden_states": np.repeat(self._encoded, len(rows), 0),

@@ -73,14 +73,14 @@ class WordGraph:
 
     def closure(self, states: Iterable[int]) -> frozenset[int]:
         """Returns the states, and those reached from them without a word."""
-        seen = set(states)
-        unvisited = list(seen)
+        visited = set(states)
+        unvisited = list(visited)
         while unvisited:
             for after in self.epsilons[unvisited.pop()]:
-                if after not in seen:
-                    seen.add(after)
+                if after not in visited:
+                    visited.add(after)
                     unvisited.append(after)
-        return frozenset(seen)
+        return frozenset(visited)
 
 
 def sentence_graph(book: Phrasebook, vocabulary: Vocabulary) -> WordGraph:
@@ -196,8 +196,8 @@ class _Parts:
             return graph.add_optional(graph.add_choice(here, tens), lambda at: graph.add_choice(at, ones))
 
         def hundreds(here: int) -> int:
-            said = graph.add_choice(graph.add_choice(here, ("one", "a")), many_times)
-            return graph.add_optional(said, lambda at: graph.add_choice(at, tens))
+            hundreds = graph.add_choice(graph.add_choice(here, ("one", "a")), many_times)
+            return graph.add_optional(hundreds, lambda at: graph.add_choice(at, tens))
 
         digits = [str(number) for number in range(1, MOST_COUNTED + 1)]
         return graph.add_choice(state, [*below, many, hundreds, "half a", "a", *digits])

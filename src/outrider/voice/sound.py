@@ -50,12 +50,12 @@ def read_wav(path: Path) -> bytes:
     """
     try:
         with open_file(path) as opened:
-            channels, width, rate, told = samples_in(opened, os.fstat(opened.fileno()).st_size)
+            channels, width, rate, num_bytes = samples_in(opened, os.fstat(opened.fileno()).st_size)
             if not RATES_HZ[0] <= rate <= RATES_HZ[1] or channels > MAX_CHANNELS or width not in (1, 2):
                 raise ConfigError(
                     f"{path} has {channels} channels of {8 * width} bits at {rate} Hz: {_SAVE_IT}"
                 )
-            count = told // (width * channels)
+            count = num_bytes // (width * channels)
             if count > LONGEST_S * rate:
                 raise ConfigError(f"{path} lasts {count / rate:.0f} s: at most {LONGEST_S:.0f} s are taken")
             content = opened.read(count * width * channels)
@@ -84,7 +84,7 @@ def samples_in(file: BinaryIO, size: int) -> tuple[int, int, int, int]:
     ends = int.from_bytes(start[4:8], "little") + 8 in (size - 1, size)
     form = b""
     while len(head := file.read(8)) == 8:
-        told = int.from_bytes(head[4:], "little")
+        num_bytes = int.from_bytes(head[4:], "little")
         if head[:4] == b"data":
             if len(form) < 16:
                 raise ValueError("it does not tell the form of its samples")
@@ -94,10 +94,11 @@ def samples_in(file: BinaryIO, size: int) -> tuple[int, int, int, int]:
             if not channels or not bits:
                 raise ValueError("it has no channel, or samples of 0 bits")
             rest = size - file.tell()
-            return channels, (bits + 7) // 8, rate, told if told <= rest and (told or ends) else rest
-        after = file.tell() + told + told % 2
+            is_sound = num_bytes <= rest and (num_bytes or ends)
+            return channels, (bits + 7) // 8, rate, num_bytes if is_sound else rest
+        after = file.tell() + num_bytes + num_bytes % 2
         if head[:4] == b"fmt ":
-            form = file.read(min(told, 40))
+            form = file.read(min(num_bytes, 40))
         file.seek(after)
     raise ValueError("it ends too soon")
 
@@ -143,8 +144,8 @@ def without_noise(samples: Samples) -> Samples:
     noise = np.quantile(whole, QUIET, axis=0) / -np.log(1.0 - QUIET)
     noise = np.convolve(np.pad(noise, _SMOOTHING // 2, "edge"), np.ones(_SMOOTHING) / _SMOOTHING, "valid")
     power[1:-1] = (power[:-2] + 2.0 * power[1:-1] + power[2:]) / 4.0
-    said = np.maximum(power - noise, LEAST_GAIN**2 * power)
-    gains = np.sqrt(said / np.maximum(power, np.finfo(float).tiny))
+    speech = np.maximum(power - noise, LEAST_GAIN**2 * power)
+    gains = np.sqrt(speech / np.maximum(power, np.finfo(float).tiny))
     cleaned = np.zeros(len(padded))
     for number, part in enumerate(window * np.fft.irfft(gains * spectra)):
         cleaned[number * _HOP :][:_WINDOW] += part
@@ -179,10 +180,10 @@ class Recording:
 
 def voices(folder: Path) -> list[Path]:
     """Returns the folders of the voices in a folder. Raises ConfigError if there are none."""
-    found = sorted(one for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else []
-    if not found:
+    folders = sorted(one for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else []
+    if not folders:
         raise ConfigError(f"{folder} holds no folders of voices: make one for each, as {folder}/anna")
-    return found
+    return folders
 
 
 def recordings(voice: Path) -> Iterator[Recording]:

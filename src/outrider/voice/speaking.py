@@ -44,10 +44,10 @@ class SpeakingProgram:
         such as for lack of the language, LinkError if it times out or gives no sound.
         """
         command = self._command(language)
-        said = " ".join(text.split()).encode(errors="replace") + b"\n"
+        line = " ".join(text.split()).encode(errors="replace") + b"\n"
         try:
             ended = subprocess.run(
-                command, input=said, capture_output=True, timeout=self._wait_s, check=False
+                command, input=line, capture_output=True, timeout=self._wait_s, check=False
             )
         except FileNotFoundError:
             raise ConfigError(MISSING[command[0]]) from None
@@ -80,14 +80,14 @@ def _whole_wav(program: str, content: bytes) -> bytes:
     """Return what a program wrote to a pipe with its true length, which was unknown when it began."""
     file = io.BytesIO(content)
     try:
-        channels, width, rate, told = samples_in(file, len(content))
+        channels, width, rate, num_bytes = samples_in(file, len(content))
     except ValueError as error:
         raise LinkError(f"{program} gave no sound ({error})") from None
     if (channels, width) != (1, 2) or not RATES_HZ[0] <= rate <= RATES_HZ[1]:
         raise LinkError(
             f"{program} gave {channels} channels of {8 * width} bits at {rate} Hz: 1 of 16 is taken"
         )
-    spoken = resampled(from_bytes(file.read(2 * min(told // 2, int(LONGEST_S * rate)))), rate)
+    spoken = resampled(from_bytes(file.read(2 * min(num_bytes // 2, int(LONGEST_S * rate)))), rate)
     if not np.any(spoken):
         raise LinkError(f"{program} gave no sound")
     whole = io.BytesIO()

@@ -78,12 +78,12 @@ class Synthesizer:
             raise ConfigError(f"eSpeak NG has no voice {voice.name!r}")
         self._library.espeak_SetParameter(_RATE, voice.words_a_minute, 0)
         self._library.espeak_SetParameter(_PITCH, voice.pitch, 0)
-        said = text.encode()
+        encoded = text.encode()
         self._pieces.clear()
         self._starts_s = {}
-        length = ctypes.c_size_t(len(said) + 1)
+        length = ctypes.c_size_t(len(encoded) + 1)
         synth = self._library.espeak_Synth
-        self._thread.submit(synth, said, length, 0, 0, 0, _UTF8, None, None).result()
+        self._thread.submit(synth, encoded, length, 0, 0, 0, _UTF8, None, None).result()
         spoken = np.concatenate([np.zeros(0, np.int16), *self._pieces]) / 32768.0
         return resampled(spoken, self._rate_hz), self._starts_s
 

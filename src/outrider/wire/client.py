@@ -9,7 +9,6 @@ import os
 import socket
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ from outrider.core.errors import ConfigError, LinkError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, CloudFrame, EdgeFrame
 from outrider.core.ports import FrameLink
 from outrider.core.values import LinkState
+from outrider.wire.closing import close_once
 from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
 from outrider.wire.endpoint import check_endpoint, is_ipv6
 from outrider.wire.keys import ClientKeys
@@ -73,8 +73,7 @@ class DealerLink(FrameLink):
         self._watch = ConnectionWatch(self._socket)
         self._waker, self._woken = socket.socketpair()
         ends = (self._waker, self._woken)
-        self._closing = weakref.finalize(self, _end, self._watch, ends, self._socket, self._context)
-        self._closing.atexit = False  # a thread may still be using it then
+        self._close = close_once(self, _close_link, self._watch, ends, self._socket, self._context)
         self._poller = zmq.Poller()
         for end in ends:
             end.setblocking(False)
@@ -164,22 +163,15 @@ class DealerLink(FrameLink):
 
     def close(self) -> None:
         """Close the sockets. A second call has no effect. A link that is dropped unclosed is closed then."""
-        self._closing()
+        self._close()
 
 
-def _end(
+def _close_link(
     watch: ConnectionWatch,
     ends: tuple[socket.socket, socket.socket],
     dealer: zmq.Socket[Any],
     context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:
-    """Close a link's sockets before their context.
-
-    The garbage collector closes them in no particular order, and would wait for ever in a context that still
-    has open sockets.
-    """
-    if not watch.is_own:
-        return
     watch.close()
     for end in ends:
         end.close()

@@ -21,6 +21,7 @@ from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, MAX_SHORT_TEXT, CloudFrame, EdgeFrame, Peer, Refused
 from outrider.core.ports import FrameServer
 from outrider.wire.client import HANDSHAKE_TIMEOUT_MS
+from outrider.wire.closing import close_once
 from outrider.wire.codec import decode_edge_frame, encode
 from outrider.wire.connections import Connections
 from outrider.wire.endpoint import check_guarded, is_ipv6
@@ -106,6 +107,9 @@ class RouterServer(FrameServer):
         self._socket = self._context.socket(zmq.ROUTER)
         configure_router(self._socket, endpoint, keys)
         self._monitor = self._socket.get_monitor_socket(_WATCHED_EVENTS)
+        self._close = close_once(
+            self, _close_server, self._socket, self._monitor, self._authenticator, self._context
+        )
         self._accepted_s: deque[float] = deque()
         """When each connection that has not yet proved its key was accepted."""
         try:
@@ -147,15 +151,11 @@ class RouterServer(FrameServer):
             self._gate.on_unreachable(peer, self._clock())
 
     def close(self) -> None:
-        """Close the sockets and the authenticator. A second call has no effect."""
-        if self._socket.closed:
-            return
-        self._socket.disable_monitor()
-        self._monitor.close(linger=0)
-        self._socket.close(linger=200)
-        if self._authenticator is not None:
-            self._authenticator.stop()
-        self._context.term()
+        """Close the sockets and the authenticator. A second call has no effect.
+
+        A server that is dropped unclosed is closed then.
+        """
+        self._close()
 
     def _frames_of(self, parts: list[zmq.Frame], now_s: float) -> list[tuple[Peer, EdgeFrame]]:
         """Return a message as frames: none, or its own after those that close older sessions."""
@@ -202,6 +202,20 @@ class RouterServer(FrameServer):
 
     def _user(self, part: zmq.Frame) -> str:
         return str(part.get("User-Id")) if self._connections is not None else ""
+
+
+def _close_server(
+    router: zmq.Socket[Any],
+    monitor: zmq.Socket[Any],
+    authenticator: ThreadAuthenticator | None,
+    context: zmq.Context[zmq.Socket[bytes]],
+) -> None:
+    router.disable_monitor()
+    monitor.close(linger=0)
+    router.close(linger=200)
+    if authenticator is not None:
+        authenticator.stop()
+    context.term()
 
 
 def descriptor_of(part: zmq.Frame) -> int:

@@ -15,12 +15,14 @@ from typing import Any
 
 import zmq
 import zmq.asyncio
+from zmq.auth.thread import ThreadAuthenticator
 
 from outrider.core.errors import ConfigError, LinkError
 from outrider.core.frames import Peer
 from outrider.core.token_bucket import TokenBucket
 from outrider.core.values import LinkState
 from outrider.wire.client import ConnectionWatch, configure_dealer
+from outrider.wire.closing import close_once
 from outrider.wire.connections import Connections
 from outrider.wire.endpoint import check_endpoint
 from outrider.wire.keys import ClientKeys, KnownRobots, load_server_keys
@@ -53,6 +55,8 @@ class RobotTunnel:
         except zmq.ZMQError as error:
             self._context.destroy(linger=0)
             raise LinkError(f"the relay {endpoint} cannot be dialled now ({error})") from None
+        lanes = tuple(self._lanes.values())
+        self._close = close_once(self, _close_robot_end, self._watch, lanes, self._context)
 
     @property
     def state(self) -> LinkState:
@@ -71,11 +75,8 @@ class RobotTunnel:
         return _sent(self._lanes[_lane(urgent)], [message])
 
     def close(self) -> None:
-        """Close the connections. A second call has no effect."""
-        if self._watch.close():
-            for socket in self._lanes.values():
-                socket.close(linger=0)
-            self._context.term()
+        """Close the connections. A second call has no effect. A tunnel dropped unclosed is closed then."""
+        self._close()
 
     def _made(self, endpoint: str, keys: ClientKeys, routing_id: bytes) -> zmq.asyncio.Socket:
         socket = zmq.asyncio.Socket(self._context, zmq.DEALER)
@@ -105,6 +106,7 @@ class RelayTunnel:
         self._context = zmq.Context()
         self._authenticator = start_authenticator(self._context, self._known)
         self._socket = zmq.asyncio.Socket(self._context, zmq.ROUTER)
+        self._close = close_once(self, _close_relay_end, self._socket, self._authenticator, self._context)
         configure_router(self._socket, endpoint, keys)
         self._socket.setsockopt(zmq.SNDHWM, _QUEUED_TO_ROBOT)
         try:
@@ -136,11 +138,8 @@ class RelayTunnel:
         self._connections.end_revoked(time.monotonic())
 
     def close(self) -> None:
-        """Close the socket. A second call has no effect."""
-        if not self._socket.closed:
-            self._socket.close(linger=0)
-            self._authenticator.stop()
-            self._context.term()
+        """Close the socket. A second call has no effect. A tunnel dropped unclosed is closed then."""
+        self._close()
 
     def _sender(self, parts: list[zmq.Frame]) -> Peer | None:
         """Return the sender of a message; None if the message is to be ignored."""
@@ -156,6 +155,27 @@ class RelayTunnel:
         now_s = time.monotonic()
         budget = self._budgets.setdefault(name, TokenBucket(UNITS_PER_S, BURST_UNITS, now_s))
         return budget.take(1.0 + num_bytes / BYTES_PER_UNIT, now_s)
+
+
+def _close_robot_end(
+    watch: ConnectionWatch,
+    lanes: tuple[zmq.asyncio.Socket, ...],
+    context: zmq.Context[zmq.Socket[bytes]],
+) -> None:
+    watch.close()
+    for socket in lanes:
+        socket.close(linger=0)
+    context.term()
+
+
+def _close_relay_end(
+    router: zmq.asyncio.Socket,
+    authenticator: ThreadAuthenticator,
+    context: zmq.Context[zmq.Socket[bytes]],
+) -> None:
+    router.close(linger=0)
+    authenticator.stop()
+    context.term()
 
 
 def _lane(urgent: bool) -> bytes:

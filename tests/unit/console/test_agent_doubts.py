@@ -287,7 +287,7 @@ def test_a_goal_that_no_robot_has_been_heard_to_take_says_so(robot: FakeRobot) -
     server.close()
 
 
-def test_a_goal_that_ends_at_once_is_told_as_ended(console: ConsoleServer, robot: FakeRobot) -> None:
+def test_a_goal_that_ends_at_once_is_reported_as_ended(console: ConsoleServer, robot: FakeRobot) -> None:
     async def run() -> None:
         async with agent(console) as session:
             asked = asyncio.create_task(call(session, "goal", sentence="turn left"))

@@ -48,7 +48,7 @@ def agent_of(url: str, token: str = "") -> Agent:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("first", range(4))
-def test_a_first_call_that_is_taken_back_at_any_moment_leaves_a_connection_or_none(
+def test_a_first_call_withdrawn_at_any_moment_leaves_a_connection_or_none(
     console: ConsoleServer, first: int
 ) -> None:
     """Cancels at steps of 4 ms over the first 24 ms; by then the call may have been answered."""
@@ -99,7 +99,9 @@ def test_a_console_that_gives_no_welcome_is_left(ends: str) -> None:
 
 
 @pytest.mark.lengthy
-def test_a_stop_in_words_that_is_taken_back_is_told_whole(console: ConsoleServer, robot: FakeRobot) -> None:
+def test_a_withdrawn_stop_in_words_is_still_read_to_its_end_and_reported(
+    console: ConsoleServer, robot: FakeRobot
+) -> None:
     """Otherwise each later sentence would wait for the console's answer to this one."""
 
     async def run() -> None:
@@ -119,7 +121,7 @@ def test_a_stop_in_words_that_is_taken_back_is_told_whole(console: ConsoleServer
     assert robot.cancels >= 20
 
 
-def test_an_agent_that_is_not_let_in_is_told_what_to_give(tmp_path: Path, robot: FakeRobot) -> None:
+def test_an_agent_that_is_not_admitted_learns_what_to_give(tmp_path: Path, robot: FakeRobot) -> None:
     file = tmp_path / "token"
     server = ConsoleServer(robot, ConsoleSettings(port=0, login=True, token_file=str(file)))
 
@@ -161,7 +163,7 @@ def test_a_consoles_token_is_read_and_never_made(tmp_path: Path, content: str | 
 
 
 @pytest.mark.parametrize("of", ["camera", "map", "log"])
-def test_a_resource_that_is_refused_and_a_prompt_are_told_in_one_line(
+def test_a_refused_resource_and_a_prompt_are_reported_in_one_line(
     of: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:

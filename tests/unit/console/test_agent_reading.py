@@ -15,13 +15,13 @@ from support.consoles import FakeRobot
 
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import OVERTAKEN, Agent, AgentSettings
+from outrider.console.agents.calls import reader
+from outrider.console.agents.calls.reader import MOST_READ, MOST_WAITING, parts_of
 from outrider.console.agents.envelope import Envelope
 from outrider.console.agents.stopper import ENGAGED
-from outrider.console.agents.under_way import reader
-from outrider.console.agents.under_way.reader import MOST_READ, MOST_WAITING, parts_of
 from outrider.console.messages import MAX_COMMAND_CHARACTERS
 from outrider.console.notes import note_nothing
-from outrider.console.said.reading import is_plain_stop
+from outrider.console.sentences.reading import is_plain_stop
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import BusyError, LinkError
 from outrider.core.language.sentences.stops import says_to_stop
@@ -146,7 +146,7 @@ def test_sentences_that_wait_are_bounded_for_each_agent_and_in_order(
     assert reading.read.index("of another") <= 2, "each agent has its turn"
 
 
-def test_a_call_that_is_taken_back_while_it_is_read_leaves_its_place(
+def test_a_call_withdrawn_while_it_is_read_frees_its_place_in_the_queue(
     console: ConsoleServer, robot: FakeRobot, reading: Reading
 ) -> None:
     async def run() -> None:

@@ -28,7 +28,7 @@ from support.consoles import FakeRobot, wait_until
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope, Pace
-from outrider.console.agents.first_look import MOST_MESSAGE_BYTES
+from outrider.console.agents.jsonrpc import MOST_MESSAGE_BYTES
 from outrider.console.agents.serving import serve_http
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import ENGAGED, Outcome

@@ -23,12 +23,12 @@ import httpx
 from support.agents import COMMAND
 from support.consoles import FakeRobot
 
-from outrider.console.agents import first_look
+from outrider.console.agents import jsonrpc
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
-from outrider.console.agents.first_look import MOST_MESSAGE_BYTES
 from outrider.console.agents.http_guards import StopsFirst
+from outrider.console.agents.jsonrpc import MOST_MESSAGE_BYTES
 from outrider.console.agents.presence import Presence
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import ENGAGED, Outcome, Stopper
@@ -131,7 +131,7 @@ def test_over_a_pipe_a_refusal_says_what_came_of_the_stop(
     sent: bytes, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clock stands still, so that the machine's speed does not matter."""
-    monkeypatch.setattr(first_look, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(jsonrpc, "time", SimpleNamespace(monotonic=lambda: 0.0))
     asked: list[Outcome] = []
 
     def on_stop() -> Outcome:

@@ -17,8 +17,8 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from outrider.console.agents.first_look import MOST_MESSAGE_BYTES, NO_REQUEST, TOO_LONG, TOO_MANY
 from outrider.console.agents.http_guards import MESSAGES_AT_ONCE, MOST_UNDER_WAY, StopsFirst, TokenGuard
+from outrider.console.agents.jsonrpc import MOST_MESSAGE_BYTES, NO_REQUEST, TOO_LONG, TOO_MANY
 from outrider.console.agents.presence import Presence
 from outrider.console.agents.stopper import ENGAGED, Outcome
 
@@ -79,7 +79,7 @@ def is_refused(answer: httpx.Response) -> bool:
     return code == TOO_MANY
 
 
-TAKEN_BACK = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+WITHDRAWN = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
 
 
 def test_a_stop_is_carried_out_while_calls_are_under_way() -> None:
@@ -130,7 +130,7 @@ def test_what_ends_a_command_passes_a_flood_and_so_does_another_session() -> Non
             assert await floods("status")
             for number, urgent in enumerate(URGENT):
                 assert not is_refused(await client.post("/mcp", json={**urgent, "id": f"u{number}"}))
-            assert not is_refused(await client.post("/mcp", json=TAKEN_BACK))
+            assert not is_refused(await client.post("/mcp", json=WITHDRAWN))
             assert await floods("goal")
             other = {"Mcp-Session-Id": "another"}
             assert not is_refused(await client.post("/mcp", json=message(1, "status"), headers=other))

@@ -111,7 +111,7 @@ def test_a_call_may_be_taken_back_at_any_moment(
     assert standing.cancels or not standing.goals
 
 
-def test_a_goal_that_is_taken_back_before_it_begins_does_not_begin(
+def test_a_goal_withdrawn_before_it_begins_does_not_begin(
     calm: ConsoleServer, standing: StandingRobot
 ) -> None:
     async def run() -> None:
@@ -130,7 +130,7 @@ def test_a_goal_that_is_taken_back_before_it_begins_does_not_begin(
     assert [said for said, _ in standing.goals] == ["turn right"]
 
 
-def test_over_http_a_session_outlives_calls_that_are_taken_back(calm: ConsoleServer) -> None:
+def test_over_http_a_session_outlives_withdrawn_calls(calm: ConsoleServer) -> None:
     ports: list[int] = []
     given = (settings(calm), note_nothing, ConsoleSettings(port=0), TOKEN, ports.append)
     threading.Thread(target=serve_http, args=given, daemon=True).start()
@@ -167,9 +167,7 @@ def busy_page(console: ConsoleServer) -> Page:
 
 
 @pytest.mark.lengthy
-def test_a_goal_that_is_taken_back_while_it_waits_leaves_no_trace(
-    console: ConsoleServer, robot: FakeRobot
-) -> None:
+def test_a_goal_withdrawn_while_it_waits_leaves_no_trace(console: ConsoleServer, robot: FakeRobot) -> None:
     page = busy_page(console)
 
     async def run() -> None:
@@ -195,7 +193,7 @@ def test_what_the_console_has_not_begun_in_time_never_begins(
     page = busy_page(console)
 
     async def run() -> None:
-        link = ConsoleLink(ConsoleAddress(console.url), "late", taken_s=1.0)
+        link = ConsoleLink(ConsoleAddress(console.url), "late", start_timeout_s=1.0)
         await link.open()
         with pytest.raises(LinkError, match=r"has not begun it in 1 s, and was told to forget it"):
             await link.say("turn left")
@@ -212,7 +210,7 @@ def test_what_the_console_has_not_begun_in_time_never_begins(
     asyncio.run(run())
 
 
-def test_what_another_sentence_replaces_before_it_begins_is_told_as_that(
+def test_a_sentence_replaced_before_it_begins_is_reported_as_not_started(
     console: ConsoleServer, robot: FakeRobot
 ) -> None:
     page = busy_page(console)

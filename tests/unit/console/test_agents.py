@@ -265,7 +265,9 @@ def test_one_drives_at_a_time_and_a_person_comes_first(console: ConsoleServer, r
     assert [said for said, _ in robot.goals] == ["turn left"]
 
 
-def test_how_a_command_ends_is_told_to_the_agent_that_waits(console: ConsoleServer, robot: FakeRobot) -> None:
+def test_the_end_of_a_command_is_sent_to_the_agent_that_waits(
+    console: ConsoleServer, robot: FakeRobot
+) -> None:
     async def run() -> None:
         async with connected(console) as session:
             goal = asyncio.create_task(call(session, "goal", sentence="find the red chair", wait_s=60.0))
@@ -309,7 +311,7 @@ def test_a_stop_in_too_long_a_sentence_ends_what_runs(console: ConsoleServer, ro
     assert robot.goals == []
 
 
-def test_a_call_that_is_taken_back_ends_its_command(console: ConsoleServer, robot: FakeRobot) -> None:
+def test_a_withdrawn_call_ends_its_command(console: ConsoleServer, robot: FakeRobot) -> None:
     async def run() -> None:
         async with connected(console) as session:
             goal = asyncio.create_task(call(session, "goal", sentence="find the red chair", wait_s=60.0))

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from support.consoles import FakeRobot, Page, wait_until
 
-from outrider.console.commands import NEVER_BEGUN, OF_ANOTHER, OF_PERSON
+from outrider.console.commands import NOT_STARTED, PERSON_FIRST, TEXT_OF_ANOTHER
 from outrider.console.hub import MAX_AGENTS
 from outrider.console.robot import GoalEnd
-from outrider.console.server import CUT_S, ConsoleServer, ConsoleSettings, listen
+from outrider.console.server import BROKEN_AFTER_S, ConsoleServer, ConsoleSettings, listen
 
 
 @pytest.fixture
@@ -115,9 +115,9 @@ def test_a_persons_command_goes_on_when_the_page_falls_silent(
 ) -> None:
     watching, page = Page(server), Page(server).seated()
     page.send(do="say", text="find the red chair")
-    watching.read("state", driver=page.name, goal=OF_ANOTHER)
+    watching.read("state", driver=page.name, goal=TEXT_OF_ANOTHER)
     watching.read("state", driver="")
-    watching.read("state", goal=OF_ANOTHER)
+    watching.read("state", goal=TEXT_OF_ANOTHER)
     assert robot.cancels == 0
 
 
@@ -131,14 +131,14 @@ def test_a_connection_whose_network_is_cut_is_soon_known_as_broken() -> None:
                 accepted.getsockopt(socket.IPPROTO_TCP, option)
                 for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
             )
-            assert idle_s + period_s * times == CUT_S
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * CUT_S
+            assert idle_s + period_s * times == BROKEN_AFTER_S
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * BROKEN_AFTER_S
 
 
 SECRET = "4711-oleander"
 
 
-def test_a_persons_words_are_told_to_their_page_alone(server: ConsoleServer, robot: FakeRobot) -> None:
+def test_a_persons_words_are_sent_to_their_page_alone(server: ConsoleServer, robot: FakeRobot) -> None:
     watching, program, page = Page(server), agent(server), Page(server).seated()
     said = f"remember that my alarm code is {SECRET}"
     page.send(do="say", text=said)
@@ -146,36 +146,36 @@ def test_a_persons_words_are_told_to_their_page_alone(server: ConsoleServer, rob
     late = [Page(server), agent(server, "late")]
     back = Page(server, resume=page.welcome["secret"])
     assert back.welcome["state"]["goal"] == said
-    assert [one.welcome["state"]["goal"] for one in late] == [OF_ANOTHER] * 2
+    assert [one.welcome["state"]["goal"] for one in late] == [TEXT_OF_ANOTHER] * 2
     robot.goals[0][1](GoalEnd(True, f"kept: {SECRET}"))
     for other in (watching, program, *late):
         told = other.read_all("goal", state="done") + other.read_all("state", goal="")
         assert not any(SECRET in str(one) for one in told)
-        assert [one["instruction"] for one in told if one["is"] == "goal"][-1] == OF_ANOTHER
+        assert [one["instruction"] for one in told if one["is"] == "goal"][-1] == TEXT_OF_ANOTHER
     back.read("goal", state="done", instruction=said, message=f"kept: {SECRET}")
     assert SECRET not in str([Page(server).welcome, agent(server, "new").welcome])
 
 
-def test_an_agents_words_are_told_to_persons_and_to_no_other_agent(
+def test_an_agents_words_are_sent_to_persons_and_to_no_other_agent(
     server: ConsoleServer, robot: FakeRobot
 ) -> None:
     page, other, program = Page(server), agent(server, "other"), agent(server)
     program.send(do="say", text="turn left")
     page.read("goal", state="running", instruction="turn left")
-    other.read("goal", state="running", instruction=OF_ANOTHER)
-    other.read("state", goal=OF_ANOTHER)
+    other.read("goal", state="running", instruction=TEXT_OF_ANOTHER)
+    other.read("state", goal=TEXT_OF_ANOTHER)
     page.read("state", goal="turn left")
 
 
-def test_a_command_that_is_dropped_before_it_begins_is_told_as_that(
+def test_a_command_dropped_before_it_begins_is_reported_as_not_started(
     server: ConsoleServer, robot: FakeRobot
 ) -> None:
     page = Page(server).seated()
     for said in ("turn left", "turn right", "turn around"):
         page.send(do="say", text=said)
-    page.read("goal", state="failed", instruction="turn right", message=NEVER_BEGUN)
+    page.read("goal", state="failed", instruction="turn right", message=NOT_STARTED)
     page.send(do="cancel")
-    page.read("goal", state="failed", instruction="turn around", message=NEVER_BEGUN)
+    page.read("goal", state="failed", instruction="turn around", message=NOT_STARTED)
     robot.goals[0][1](GoalEnd(False, "cancelled"))
     page.read("state", goal="")
     assert [said for said, _ in robot.goals] == ["turn left"]
@@ -206,7 +206,7 @@ def test_an_agent_drops_no_command_of_a_person_that_waits(server: ConsoleServer,
     page.send(do="leave")
     page.read("state", driver="")
     other.send(do="say", text="turn left")
-    assert other.read("notice")["text"] == OF_PERSON
+    assert other.read("notice")["text"] == PERSON_FIRST
     robot.goals[0][1](GoalEnd(False, "cancelled"))
     wait_until(lambda: len(robot.goals) == 2, "the person's turn")
     assert robot.goals[1][0] == "find the red chair"
@@ -223,7 +223,7 @@ def test_an_agent_ends_no_persons_plan_by_another_sentence(
     page.send(do="leave")
     page.read("state", driver="")
     program.send(do="say", text=text)
-    assert program.read("notice")["text"] == OF_PERSON
+    assert program.read("notice")["text"] == PERSON_FIRST
     assert robot.cancels == 0 and page.read("state")["driver"] == ""
     program.send(do="cancel")
     wait_until(lambda: robot.cancels, "the end of the plan")

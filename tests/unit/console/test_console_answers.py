@@ -17,8 +17,8 @@ from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
-from outrider.console.spoken.answers import BROKEN, NO_ENGINE
-from outrider.console.spoken.messages import MAX_SPOKEN_CHARACTERS
+from outrider.console.speech.answers import BROKEN, NO_ENGINE
+from outrider.console.speech.messages import MAX_SPOKEN_CHARACTERS
 from outrider.core.errors import ConfigError
 from outrider.core.hearing import SAMPLE_RATE_HZ
 

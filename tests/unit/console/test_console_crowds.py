@@ -21,8 +21,8 @@ from urllib.parse import urlencode
 import pytest
 from support.consoles import wait_until
 
+from outrider.console.acceptor import MAX_OPEN_A_PEER, peer_of
 from outrider.console.access import load_token
-from outrider.console.door import MAX_OPEN_A_PEER, peer_of
 from outrider.console.hub import MAX_VIEWERS
 
 pytestmark = pytest.mark.usefixtures("room_for_many_sockets")

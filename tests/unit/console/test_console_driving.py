@@ -6,8 +6,8 @@ import pytest
 from support.consoles import FakeRobot, OpenPage, wait_until
 
 from outrider.console import messages as m
-from outrider.console.commands import OF_ANOTHER
-from outrider.console.kept import KEPT_COMMANDS
+from outrider.console.commands import TEXT_OF_ANOTHER
+from outrider.console.event_history import MAX_COMMANDS
 from outrider.console.limits import ConsoleLimits
 from outrider.console.robot import GoalEnd
 from outrider.console.seat import Seat
@@ -53,7 +53,7 @@ def test_a_hand_taken_off_is_an_order_to_stand(robot: FakeRobot, open_page: Open
     wait_until(lambda: robot.drives[-1:] == [STILL], "a stop")
 
 
-def test_a_second_driver_is_told_who_drives(robot: FakeRobot, open_page: OpenPage) -> None:
+def test_a_second_driver_gets_the_name_of_the_driver(robot: FakeRobot, open_page: OpenPage) -> None:
     first, second = open_page().seated(), open_page()
     second.drive(forward=1.0)
     assert first.name in second.read("notice", level="warning")["text"]
@@ -138,17 +138,17 @@ def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page
     page.read("state", e_stop=False, unheard=False)
 
 
-def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_page: OpenPage) -> None:
+def test_the_result_of_a_command_is_sent_to_its_sender(robot: FakeRobot, open_page: OpenPage) -> None:
     asker, watcher = open_page().seated(), open_page()
     asker.send(do="say", text="where are my keys?")
-    assert watcher.read("goal", state="running")["instruction"] == OF_ANOTHER
+    assert watcher.read("goal", state="running")["instruction"] == TEXT_OF_ANOTHER
     _, on_end = robot.goals[0]
     on_end(GoalEnd(True, "they hang by the door"))
     assert asker.read("goal", state="done")["message"] == "they hang by the door"
     assert watcher.read("goal", state="done")["message"] == ""
 
 
-def test_past_commands_are_told_to_who_comes_later_and_their_reasons_to_who_gave_them(
+def test_past_commands_are_sent_to_later_viewers_and_their_reasons_to_their_senders(
     robot: FakeRobot, server: ConsoleServer, open_page: OpenPage
 ) -> None:
     page = open_page().seated()
@@ -173,14 +173,14 @@ def test_past_commands_are_told_to_who_comes_later_and_their_reasons_to_who_gave
 
 
 def test_of_past_commands_the_newest_are_kept(robot: FakeRobot, open_page: OpenPage) -> None:
-    page, number = open_page().seated(), KEPT_COMMANDS + 2
+    page, number = open_page().seated(), MAX_COMMANDS + 2
     for index in range(number):
         page.send(do="say", text=f"turn left {index + 1} degrees")
         wait_until(lambda least=index: len(robot.goals) > least, "a command")
         robot.goals[index][1](GoalEnd(True, ""))
         page.read("goal", state="done", instruction=f"turn left {index + 1} degrees")
     ended = open_page(resume=page.welcome["secret"]).welcome["ended"]
-    assert len(ended) == KEPT_COMMANDS and ended[-1]["instruction"] == f"turn left {number} degrees"
+    assert len(ended) == MAX_COMMANDS and ended[-1]["instruction"] == f"turn left {number} degrees"
 
 
 def test_a_cancel_says_that_the_robot_stands_only_once_that_is_seen(
@@ -269,8 +269,8 @@ def test_a_page_opened_twice_lives_once(open_page: OpenPage) -> None:
 def test_a_driver_who_gives_no_sign_of_life_loses_the_seat() -> None:
     seat = Seat(silence_s=3.0)
     assert seat.take("a", 0.0) and not seat.take("b", 1.0)
-    seat.heard("a", 2.0)
-    seat.heard("b", 4.0)
+    seat.on_message("a", 2.0)
+    seat.on_message("b", 4.0)
     assert not seat.check(5.0) and seat.driver == "a"
     assert seat.check(5.1) and seat.driver == ""
     assert seat.take("b", 5.2) and not seat.leave("a") and seat.leave("b")

@@ -90,7 +90,7 @@ class ScriptedLink:
 
 
 def kinds_told(link: ScriptedLink) -> list[str]:
-    return [json.loads(frame.text)["is"] for frame in link.told if isinstance(frame, f.Told)]
+    return [json.loads(frame.text)["is"] for frame in link.told if isinstance(frame, f.ConsoleMessage)]
 
 
 Copy = tuple[str, bool]
@@ -110,7 +110,7 @@ def interleaved(ordinary: list[str], urgent: list[str]) -> list[list[Copy]]:
 async def deliver(run: _Run, copies: list[Copy], turns: list[int]) -> None:
     """Delivers copies. After each, the console's loop runs as often as `turns` says: 0 for a bunch."""
     for (text, urgent), count in zip(copies, turns, strict=True):
-        run._receive(f.Said(7, text), urgent)
+        run._receive(f.PageMessage(7, text), urgent)
         for _ in range(count):
             await asyncio.sleep(0)
     for _ in range(20):

@@ -13,7 +13,7 @@ from support.consoles import FakeRobot, wait_until
 
 from outrider.console import messages as m
 from outrider.console.server import ConsoleServer
-from outrider.console.switched.switches import Switch
+from outrider.console.switching.switches import Switch
 from outrider.core.sensors.camera import SIM_CAMERA
 from outrider.core.values import Pose2D, Velocity
 
@@ -120,7 +120,7 @@ def test_a_press_of_the_pad_gives_it_the_keys(page: Any, robot: FakeRobot) -> No
 def test_the_map_and_the_picture_are_pointed_at_by_keys(
     page: Any, server: ConsoleServer, robot: FakeRobot
 ) -> None:
-    server.see_by(SIM_CAMERA)
+    server.set_camera_model(SIM_CAMERA)
     server.show_pose(Pose2D(0.0, 0.0, 0.0))
     take_seat(page)
     picture = bytes(cv2.imencode(".jpg", np.full((90, 160, 3), 90, np.uint8))[1])

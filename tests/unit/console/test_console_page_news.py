@@ -108,7 +108,7 @@ def test_a_page_that_is_closed_for_what_it_sent_says_why(page: Any) -> None:
     ],
     ids=["half", "long", "unconnected"],
 )
-def test_what_is_not_sent_stays_and_is_told(page: Any, robot: FakeRobot, said: str, why: str) -> None:
+def test_what_is_not_sent_stays_and_is_reported(page: Any, robot: FakeRobot, said: str, why: str) -> None:
     take_seat(page)
     if why == "not connected":
         cut(page)

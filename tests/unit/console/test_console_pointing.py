@@ -8,8 +8,8 @@ import pytest
 from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console import messages as m
-from outrider.console.drawn.boxes import SIZES_M, box_of
-from outrider.console.drawn.pictures import FARTHEST_M, KEPT, Pictures, sentence_to_go
+from outrider.console.drawing.boxes import SIZES_M, box_of
+from outrider.console.drawing.pictures import FARTHEST_M, KEPT, Pictures, sentence_to_go
 from outrider.console.hub import NO_FLOOR
 from outrider.console.server import ConsoleServer
 from outrider.core.errors import InstructionError
@@ -29,7 +29,7 @@ VIEW = CameraView(SIM_CAMERA, HERE)
 def shown(server: ConsoleServer, *things: m.Thing) -> Page:
     """Yields a page with the robot's first picture, taken at the origin by the simulated camera."""
     page = Page(server)
-    server.see_by(SIM_CAMERA)
+    server.set_camera_model(SIM_CAMERA)
     server.show_pose(Pose2D(0.0, 0.0, 0.0))
     server.show(m.Sights(things))
     server.show_picture(b"picture")
@@ -157,9 +157,9 @@ def test_a_point_too_far_is_a_sentence_that_the_grammar_refuses_by_name() -> Non
         plan_of(sentence_to_go(-1234.567, 0.0), None)
 
 
-def test_a_page_is_told_where_things_are_before_their_picture(server: ConsoleServer) -> None:
+def test_boxes_are_sent_before_their_picture(server: ConsoleServer) -> None:
     page = Page(server)
-    server.see_by(SIM_CAMERA)
+    server.set_camera_model(SIM_CAMERA)
     server.show_pose(Pose2D(0.0, 0.0, 0.0))
     server.show(m.Sights((m.Thing("red chair", 3.0, 0.0), m.Thing("red unicorn", 3.0, 0.0))))
     server.show_picture(b"picture")

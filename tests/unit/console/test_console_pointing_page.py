@@ -41,7 +41,7 @@ def page(browser: Any, server: ConsoleServer, request: pytest.FixtureRequest) ->
     opened.add_init_script(DRAWN)
     opened.goto(server.url)
     opened.wait_for_selector("#page-link.good")
-    server.see_by(SIM_CAMERA)
+    server.set_camera_model(SIM_CAMERA)
     server.show_pose(HERE)
     take_seat(opened)
     server.show(m.Sights((m.Thing("red chair", 3.0, 0.0),)))

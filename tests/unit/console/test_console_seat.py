@@ -12,7 +12,7 @@ from support.browsers import PHONE, SEATED, has_released
 from support.consoles import FakeRobot, OpenPage, wait_until
 
 from outrider.console import messages as m
-from outrider.console.drawn.pictures import sentence_to_go
+from outrider.console.drawing.pictures import sentence_to_go
 from outrider.console.robot import GoalEnd
 from outrider.console.seat import SILENCE_S
 from outrider.console.server import ConsoleServer
@@ -56,15 +56,15 @@ def test_what_is_asked_for_without_the_seat_is_not_done_and_takes_nothing(
     page.read("switches")
     beat = {"beat": page.read("state")["beat"]} if asked["do"] in ("drive", "e_stop") else {}
     page.send(**asked, **beat)
-    told = page.read("unseated")["asked"]
+    request = page.read("unseated")["asked"]
     if asked["do"] == "go_to":
-        assert told == {"do": "say", "text": sentence_to_go(1.0, 0.5)}
+        assert request == {"do": "say", "text": sentence_to_go(1.0, 0.5)}
     else:
-        assert {name: told[name] for name in asked} == asked
+        assert {name: request[name] for name in asked} == asked
     beat_now = page.read("state")["beat"]
     assert page.read("state", beat=beat_now + 1)["driver"] == driver
     assert orders(robot) == goals and robot.cancels == 0
-    page.seated().send(**told)
+    page.seated().send(**request)
     if asked["do"] in ("say", "go_to"):
         wait_until(lambda: robot.cancels >= bool(goals), "an agent's command ends")
         for _, on_end in goals:

@@ -13,7 +13,7 @@ from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console.limits import ConsoleLimits
 from outrider.console.messages import MAX_MESSAGE_BYTES
-from outrider.console.said import reading, turns
+from outrider.console.sentences import reading, turns
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.language.sentences.stops import LEFT_BY_A_STOP
 

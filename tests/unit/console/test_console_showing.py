@@ -10,8 +10,8 @@ import pytest
 from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console import messages as m
-from outrider.console.drawn.floor import MAX_CELLS, MAX_POINTS, FloorSketch
-from outrider.console.drawn.frames import picture_frame, picture_number
+from outrider.console.drawing.floor import MAX_CELLS, MAX_POINTS, FloorSketch
+from outrider.console.drawing.frames import picture_frame, picture_number
 from outrider.console.hub import Hub
 from outrider.console.protocols.mailbox import MAX_EVENTS, MAX_UNSEEN_PICTURES, Mailbox
 from outrider.console.server import ConsoleServer, ConsoleSettings

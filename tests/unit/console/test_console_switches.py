@@ -10,7 +10,7 @@ from support.consoles import FakeRobot, OpenPage, Page, wait_until
 
 from outrider.console import messages as m
 from outrider.console.server import ConsoleServer, ConsoleSettings
-from outrider.console.switched.switches import NO_STRATEGY, NOT_EMULATED, Switch
+from outrider.console.switching.switches import NO_STRATEGY, NOT_EMULATED, Switch
 
 LAN = m.Switches("lan", 1.0, ("lan", "lte", "satellite"), (1.0, 600.0), "outrider", ("ar", "outrider"))
 REAL = m.Switches(strategy="outrider", strategies=("ar", "outrider"))
@@ -25,7 +25,7 @@ def told(server: ConsoleServer, page: Page, switches: m.Switches) -> None:
     "asked",
     [{"link": "satellite"}, {"rtt_ms": 600.0}, {"link": "lte", "rtt_ms": 1.0}, {"strategy": "ar"}],
 )
-def test_a_driver_switches_and_what_holds_is_told_to_all(
+def test_a_driver_switches_and_all_viewers_get_what_is_in_force(
     robot: FakeRobot, server: ConsoleServer, open_page: OpenPage, asked: dict[str, Any]
 ) -> None:
     page = open_page().seated()

@@ -14,8 +14,8 @@ from support.speakers import STOP_SOUND, FakeEngine
 
 from outrider.console.limits import ConsoleLimits
 from outrider.console.server import ConsoleServer, ConsoleSettings
-from outrider.console.spoken import ear
-from outrider.console.spoken.messages import MAX_SAMPLE_BYTES
+from outrider.console.speech import recognition
+from outrider.console.speech.messages import MAX_SAMPLE_BYTES
 from outrider.core.errors import LinkError
 from outrider.core.hearing import BYTES_A_SECOND
 from outrider.core.language.sentences.stops import LEFT_BY_A_STOP
@@ -65,18 +65,18 @@ def test_a_stop_acts_while_it_is_said(server: ConsoleServer, robot: FakeRobot, e
     page = Page(server)
     page.send(do="listen")
     sound(page, STOP_SOUND)
-    assert page.read("heard") == heard("stop", ear.STOPPED, is_whole=False)
+    assert page.read("heard") == heard("stop", recognition.STOPPED, is_whole=False)
     assert robot.cancels == 1
 
 
 @pytest.mark.parametrize(
     ("sentence", "text", "note"),
     [
-        ("stop", "stop", ear.STOPPED),
-        ("please stop now", "stop", ear.STOPPED),
-        ("no wait, go to the chair", "stop", f"{ear.STOPPED}; {LEFT_BY_A_STOP}"),
-        ("", "stop", ear.STOPPED),
-        ("find the red chair", "find the red chair", ear.STOPPED_BEFORE),
+        ("stop", "stop", recognition.STOPPED),
+        ("please stop now", "stop", recognition.STOPPED),
+        ("no wait, go to the chair", "stop", f"{recognition.STOPPED}; {LEFT_BY_A_STOP}"),
+        ("", "stop", recognition.STOPPED),
+        ("find the red chair", "find the red chair", recognition.STOPPED_BEFORE),
     ],
 )
 def test_after_a_stop_the_sentence_is_heard_to_its_end(
@@ -97,7 +97,10 @@ def test_after_a_stop_the_sentence_is_heard_to_its_end(
 
 @pytest.mark.parametrize(
     ("said", "text", "note"),
-    [("please stop", "stop", ear.STOPPED), ("wait ten seconds", "wait ten seconds", ear.STOPPED_BEFORE)],
+    [
+        ("please stop", "stop", recognition.STOPPED),
+        ("wait ten seconds", "wait ten seconds", recognition.STOPPED_BEFORE),
+    ],
     ids=["a stop", "to wait, which may be sent as a step"],
 )
 def test_what_is_recognised_as_a_stop_only_at_the_end_acts_too(
@@ -147,10 +150,10 @@ def test_of_more_than_a_few_utterances_that_wait_any_may_be_a_stop(
 ) -> None:
     engine.may_end.clear()
     page = Page(server)
-    for press in range(ear.MOST_UNHEARD + 1):
+    for press in range(recognition.MAX_UNRECOGNISED + 1):
         page.send(do="listen", press=press)
         sound(page, b"ab")
-    assert page.read("heard") == heard("", ear.TOO_MANY, press=ear.MOST_UNHEARD)
+    assert page.read("heard") == heard("", recognition.TOO_MANY, press=recognition.MAX_UNRECOGNISED)
     assert robot.cancels == 1
 
 
@@ -162,7 +165,7 @@ def test_a_stop_before_the_microphone_died_acts(
     page = Page(server)
     page.send(do="listen")
     sound(page, b"ab")
-    assert page.read("heard") == heard("stop", ear.STOPPED)
+    assert page.read("heard") == heard("stop", recognition.STOPPED)
     assert robot.cancels == 1
 
 
@@ -171,7 +174,7 @@ def test_each_stop_in_an_utterance_acts(server: ConsoleServer, robot: FakeRobot)
     page.send(do="listen")
     for count in (1, 2, 3):
         sound(page, STOP_SOUND)
-        assert page.read("heard")["note"] == ear.STOPPED
+        assert page.read("heard")["note"] == recognition.STOPPED
         assert robot.cancels == count
 
 
@@ -194,7 +197,7 @@ def test_a_microphone_that_dies_is_said_and_moves_nothing(server: ConsoleServer,
     page = Page(server)
     page.send(do="listen")
     sound(page, b"ab")
-    assert page.read("heard") == heard("", ear.DIED)
+    assert page.read("heard") == heard("", recognition.DIED)
     assert robot.goals == []
 
 
@@ -202,7 +205,7 @@ def test_a_microphone_that_dies_is_said_and_moves_nothing(server: ConsoleServer,
     ("failure", "note"),
     [
         (LinkError("the speech engine has ended"), "the speech engine has ended"),
-        (ValueError("of a library"), ear.BROKEN.format("ValueError", "of a library")),
+        (ValueError("of a library"), recognition.BROKEN.format("ValueError", "of a library")),
     ],
     ids=["ours", "any other"],
 )
@@ -226,7 +229,7 @@ def test_without_an_engine_the_page_is_told_what_to_install(robot: FakeRobot) ->
     try:
         page = Page(made)
         page.send(do="listen")
-        assert page.read("heard")["note"] == ear.NO_ENGINE
+        assert page.read("heard")["note"] == recognition.NO_ENGINE
     finally:
         made.close()
 
@@ -238,7 +241,7 @@ def test_one_person_speaks_at_a_time_and_leaves_the_turn_by_leaving(server: Cons
     first.send(do="ping", sent_ms=1.0)
     first.read("pong", sent_ms=1.0)
     second.send(do="listen")
-    assert second.read("heard")["note"] == ear.TAKEN
+    assert second.read("heard")["note"] == recognition.BUSY
     first.vanish()
     wait_until(lambda: server.num_viewers == 1, "the first page has gone")
     second.send(do="listen")
@@ -253,7 +256,7 @@ def test_what_lasts_too_long_is_cut_off(server: ConsoleServer) -> None:
     page.send(do="listen")
     for _ in range(3):
         sound(page, bytes(MAX_SAMPLE_BYTES))
-    assert page.read("heard") == heard("find the red chair", ear.TOO_LONG.format(0.1))
+    assert page.read("heard") == heard("find the red chair", recognition.TOO_LONG.format(0.1))
 
 
 @pytest.mark.parametrize("limits", [ConsoleLimits(utterance_s=NUM_HEARD * MAX_SAMPLE_BYTES / BYTES_A_SECOND)])
@@ -268,7 +271,7 @@ def test_what_comes_after_the_longest_is_not_heard(
     page.send(do="ping", sent_ms=1.0)
     page.read("pong", sent_ms=1.0)
     engine.may_end.set()
-    assert page.read("heard") == heard("find the red chair", ear.TOO_LONG.format(limits.utterance_s))
+    assert page.read("heard") == heard("find the red chair", recognition.TOO_LONG.format(limits.utterance_s))
     assert len(engine.utterances[0].heard) == NUM_HEARD * MAX_SAMPLE_BYTES
 
 
@@ -295,7 +298,7 @@ def test_who_says_little_for_long_has_no_more_time(server: ConsoleServer, begins
         sound(first, b"a")
 
     first.send(do="listen")
-    assert speak_until_told(first, say) == heard("find the red chair", ear.TOO_LONG.format(0.5))
+    assert speak_until_told(first, say) == heard("find the red chair", recognition.TOO_LONG.format(0.5))
     first.vanish()
     wait_until(lambda: server.num_viewers == 1, "the first page has gone")
     second.send(do="listen")

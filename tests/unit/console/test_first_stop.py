@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import sys, time
-from outrider.console.said.reading import SentenceReader
+from outrider.console.sentences.reading import SentenceReader
 from outrider.core.language.sentences.stops import says_to_stop
 
 def seconds(action):

@@ -98,7 +98,7 @@ def test_the_newest_by_a_wrong_clock_is_not_the_newest_for_good(clock: list[floa
 
 
 @pytest.mark.parametrize("stamp_s", [WRONG["1970"], WRONG["2099"], NOW_S + 100.0])
-def test_a_stamp_that_cannot_be_right_is_told_as_unknown(stamp_s: float, tmp_path: Path) -> None:
+def test_an_impossible_stamp_is_reported_as_unknown(stamp_s: float, tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         wrong, right = store.add("wrong", time_s=stamp_s), store.add("right", time_s=NOW_S - 7200.0)
     assert seen_answer(wrong, None, "", NOW_S) == 'i was told at an unknown time: "wrong"'

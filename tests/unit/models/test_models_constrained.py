@@ -149,7 +149,7 @@ def test_every_strategy_writes_an_action_line(
             assert token_ids == text("ar", seed)
 
 
-def test_a_general_model_is_told_the_actions(target: QwenModel) -> None:
+def test_the_prompt_of_a_general_model_lists_the_actions(target: QwenModel) -> None:
     told = render_prompt(PromptContext("find the cup"), instructed=True)
     assert all(action in told for action in ACTION_TEXTS)
     assert told.endswith(render_prompt(PromptContext("find the cup")).partition("<|im_end|>")[2])

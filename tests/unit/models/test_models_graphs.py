@@ -270,7 +270,7 @@ def test_too_little_memory_is_said_before_building_and_before_loading(
         load_graph_model(folder)
 
 
-def test_what_runs_out_of_memory_or_fails_in_onnxruntime_is_told_apart(
+def test_out_of_memory_and_other_failures_of_onnxruntime_are_different_errors(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Failing:

@@ -99,7 +99,7 @@ class Opened:
         ("qnn", {"backend_type": "htp"}),
     ],
 )
-def test_each_provider_is_told_what_it_needs(
+def test_each_provider_gets_the_options_that_it_needs(
     name: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Opened.calls = []

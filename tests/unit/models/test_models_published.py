@@ -190,7 +190,7 @@ for precision in sys.argv[2:]:
 
 
 @pytest.mark.lengthy
-def test_no_memory_for_a_product_is_told_as_no_memory() -> None:
+def test_no_memory_for_a_product_is_reported_as_out_of_memory() -> None:
     """oneDNN, which multiplies bfloat16, reports a lack of memory in its own words.
 
     Each precision runs in a process of its own, which has the limit.

@@ -17,7 +17,7 @@ from outrider.runtime.datasets.training_runs import (
     make_tokenizer,
     run_folder,
 )
-from outrider.training.beside.exits import ExitsConfig
+from outrider.training.frozen.exits import ExitsConfig
 from outrider.training.imitation import TrainingConfig
 
 DAMAGED = b"whoever reads this has begun"

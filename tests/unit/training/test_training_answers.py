@@ -18,8 +18,8 @@ from outrider.runtime.datasets.own_answers import TOGETHER, greedy_answers, writ
 from outrider.runtime.datasets.real_prompts import asked
 from outrider.runtime.datasets.training_runs import make_answers, make_exits, make_head
 from outrider.training.batches import read_shard
-from outrider.training.beside.exits import ExitsConfig
-from outrider.training.beside.head import HeadConfig
+from outrider.training.frozen.draft_head import HeadConfig
+from outrider.training.frozen.exits import ExitsConfig
 
 QUESTIONS = tuple(
     f"find the {colour} {what}" for colour in ("red", "blue") for what in ("cup", "ball", "box")

@@ -29,14 +29,9 @@ from outrider.core.values import Prompt
 from outrider.models import load_model
 from outrider.models.running_backbone import RunningBackbone
 from outrider.runtime.datasets.training_runs import make_exits
-from outrider.training.beside.exits import ExitNetwork, ExitsConfig, train_exits
-from outrider.training.beside.frozen_target import (
-    FRAME_TOKENS,
-    ROUND_FRAMES,
-    Fit,
-    choose_shortlist,
-    most_frequent,
-)
+from outrider.training.frozen.exits import ExitNetwork, ExitsConfig, train_exits
+from outrider.training.frozen.fitting import FRAME_TOKENS, ROUND_FRAMES, Fit
+from outrider.training.frozen.shortlist import choose_shortlist, most_frequent
 
 
 @pytest.mark.lengthy

@@ -19,8 +19,14 @@ from outrider.core.values import Prompt
 from outrider.models import load_head, load_model
 from outrider.models.running_backbone import RunningBackbone
 from outrider.runtime.datasets.training_runs import make_head
-from outrider.training.beside.frozen_target import Fit
-from outrider.training.beside.head import DEPTH, HeadConfig, HeadNetwork, places_of, train_head
+from outrider.training.frozen.draft_head import (
+    DEPTH,
+    HeadConfig,
+    HeadNetwork,
+    train_head,
+    trainable_positions,
+)
+from outrider.training.frozen.fitting import Fit
 
 
 @pytest.mark.lengthy
@@ -29,18 +35,18 @@ def test_fitting_brings_a_head_to_what_the_target_writes(target: Path) -> None:
     torch.manual_seed(1)
     shown = [example(1), example(2)]
     states, tokens = backbone.states(shown, ())[-1], backbone.answers(shown)
-    places, ids = places_of(tokens), torch.arange(330)
+    positions, ids = trainable_positions(tokens), torch.arange(330)
     network = HeadNetwork(backbone, ids, rank=16)
-    ahead = places[:, None] + torch.arange(DEPTH)
+    ahead = positions[:, None] + torch.arange(DEPTH)
     wanted = backbone.choices(states)[ahead + 1]
 
     def share_right() -> torch.Tensor:
-        rows = network(states[places], tokens[ahead])
+        rows = network(states[positions], tokens[ahead])
         return (torch.stack([row.argmax(-1) for row in rows], 1) == wanted).float().mean()
 
     before, fit = share_right(), Fit(network, 120, 1e-2)
     for _ in range(120):
-        fit.step(lambda: network.loss(states, tokens, places))
+        fit.step(lambda: network.loss(states, tokens, positions))
     assert share_right() > before + 0.4, (before, share_right())
 
 
@@ -81,15 +87,15 @@ def test_an_answers_tokens_stand_where_states_predict_them(target: Path) -> None
     torch.testing.assert_close(packed.embed(some), running.embed(some))
 
 
-def test_places_never_cross_from_one_answer_into_another() -> None:
+def test_training_positions_never_cross_from_one_answer_into_another() -> None:
     tokens = torch.tensor([*range(DEPTH + 1), NO_TOKEN, *range(DEPTH), NO_TOKEN, 1, 2, NO_TOKEN])
-    assert places_of(tokens).tolist() == [0, 1, DEPTH + 2]
+    assert trainable_positions(tokens).tolist() == [0, 1, DEPTH + 2]
 
 
 @pytest.mark.parametrize("tokens", [[], [1], [1, NO_TOKEN] * 20])
-def test_answers_that_are_too_short_are_told(tokens: list[int]) -> None:
+def test_answers_that_are_too_short_are_refused(tokens: list[int]) -> None:
     with pytest.raises(ConfigError, match=f"no answer in the data has more than {DEPTH} tokens"):
-        places_of(torch.tensor(tokens, dtype=torch.int64))
+        trainable_positions(torch.tensor(tokens, dtype=torch.int64))
 
 
 def test_data_of_short_answers_trains_no_head(target: Path, tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ import msgspec
 
 from outrider.console import messages as m
 from outrider.console.agents.address import ConsoleAddress
+from outrider.console.agents.calls.reader import Reader
 from outrider.console.agents.envelope import Envelope, NotUnderstoodError, Pace, Request
 from outrider.console.agents.link import ConsoleLink
 from outrider.console.agents.stopper import ENGAGED
-from outrider.console.agents.under_way.reader import Reader
 from outrider.console.notes import Note
 from outrider.console.seat import SILENCE_S
 from outrider.core.errors import BusyError, LinkError, OutriderError
@@ -25,7 +25,7 @@ from outrider.core.language.plan import Plan, Wait
 from outrider.core.language.sentences.stops import read_phrases
 from outrider.core.language.words.things import seen_as
 
-ANSWER_S, MOST_WAIT_S, STAND_S, SOON_S = 60.0, 600.0, 3.0, 0.2
+ANSWER_S, MOST_WAIT_S, STANDSTILL_TIMEOUT_S, SOON_S = 60.0, 600.0, 3.0, 0.2
 E_STOPPED = (
     "the emergency stop is engaged, and nothing moves: a person who has the driver's seat releases it, at "
     "the console; then say it again"
@@ -34,7 +34,7 @@ ORDERS = ("goal", "ask")
 """The calls whose sentence may be meant as a stop."""
 OVERTAKEN = "not carried out: a stop or a cancel has come since it was said; say it again"
 IN_DOUBT = "; in doubt the robot stands: what was under way is cancelled"
-NOTHING_HEARD = "\nnothing has been heard of the robot so far: is it connected to its console?"
+NOTHING_RECEIVED = "\nnothing has been heard of the robot so far: is it connected to its console?"
 MOST_RECALLED = 20
 PRESENCE_PERIOD_S = 1.0
 IsThere = Callable[[], bool]
@@ -74,10 +74,10 @@ class Agent:
         self._link = ConsoleLink(settings.address, settings.name)
         self._pace = Pace(clock, settings.haste)
         self._opening, self._reader = asyncio.Lock(), Reader()
-        self._last_end, self._num_stops = "", 0
+        self._last_result, self._num_stops = "", 0
         self._watching: asyncio.Task[None] | None = None
         read_phrases()
-        self._num_refused = self._num_told = 0
+        self._num_refused = self._num_refused_noted = 0
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ class Agent:
         """Close the connection, which ends this agent's running command."""
         if self._watching is not None:
             self._watching.cancel()
-        self._tell_refused()
+        self._note_refusals()
         await self._link.close()
 
     async def stop(self) -> str:
@@ -96,8 +96,8 @@ class Agent:
         self._num_stops += 1
         await self._link.e_stop()
         self._note_stop("stop")
-        heard = "" if not self._link.seen.state.unheard else "; nobody on the robot's side listens"
-        return f"{ENGAGED}{heard}; a person releases it, at the console"
+        warning = "" if not self._link.received.state.unheard else "; nobody on the robot's side listens"
+        return f"{ENGAGED}{warning}; a person releases it, at the console"
 
     async def cancel(self) -> str:
         """End the running command, whoever gave it, and report whether the robot was seen to stand."""
@@ -105,7 +105,7 @@ class Agent:
         await self._open()
         await self._link.cancel()
         self._note_stop("cancel")
-        if await self._link.stands(STAND_S):
+        if await self._link.stands(STANDSTILL_TIMEOUT_S):
             return "cancelled: the robot stands"
         return (
             "the robot was asked to stop, and has not been seen to stand: `status` says whether it moves, "
@@ -130,7 +130,7 @@ class Agent:
         with suppress(BusyError):  # too many sentences wait to be read
             if await self._reader.says_to_stop(said):
                 return f"{reason}; it says to stop: {await self.cancel()}"
-        return reason + await self._stand_in_doubt()
+        return reason + await self._cancel_in_doubt()
 
     async def ask(self, request: Request, question: str) -> str:
         """Return the answer to a question, without motion; a sentence that orders a stop only cancels."""
@@ -148,15 +148,15 @@ class Agent:
         """Return the shareable memories with a position that contain all these words, as JSON."""
         await self._look()
         words = seen_as(what.lower()).split() if what.strip() else []
-        things = self._link.seen.memories.things
-        found = [thing for thing in things if all(word in thing.what.lower() for word in words)]
-        return _json(found[:MOST_RECALLED])
+        things = self._link.received.memories.things
+        matches = [thing for thing in things if all(word in thing.what.lower() for word in words)]
+        return _json(matches[:MOST_RECALLED])
 
     async def status(self) -> str:
         """Return the state of the robot, with this agent's name and last result, as JSON."""
         await self._look()
-        state = msgspec.to_builtins(self._link.seen.state)
-        return _json({**state, "you": self.name, "last_goal": self._last_end})
+        state = msgspec.to_builtins(self._link.received.state)
+        return _json({**state, "you": self.name, "last_goal": self._last_result})
 
     async def words(self) -> str:
         """Return what can be said to the robot."""
@@ -172,22 +172,22 @@ class Agent:
     async def map(self) -> str:
         """Return pose, trail, walls, sightings and memories as JSON, in metres and radians."""
         await self._look()
-        seen = self._link.seen
+        received = self._link.received
         return _json(
             {
-                "pose": seen.state.pose,
-                "trail": seen.trail,
-                "cell_m": seen.cell_m,
-                "walls": sorted(seen.walls),
-                "sights": seen.sights,
-                "memories": seen.memories,
+                "pose": received.state.pose,
+                "trail": received.trail,
+                "cell_m": received.cell_m,
+                "walls": sorted(received.walls),
+                "sights": received.sights,
+                "memories": received.memories,
             }
         )
 
     async def log(self) -> str:
         """Return the recent events as JSON, oldest first."""
         await self._look()
-        return _json(list(self._link.seen.log))
+        return _json(list(self._link.received.log))
 
     async def _order(
         self,
@@ -204,11 +204,11 @@ class Agent:
             try:
                 is_stop = await self._reader.says_to_stop([said])
             except BusyError as error:
-                raise BusyError(f"{error}{await self._stand_in_doubt()}") from None
+                raise BusyError(f"{error}{await self._cancel_in_doubt()}") from None
         if is_stop:
-            told = await self.cancel()
-            left = await self._reader.left_by_a_stop(said)
-            return f"{told}; {left}" if left else told
+            report = await self.cancel()
+            rest = await self._reader.left_by_a_stop(said)
+            return f"{report}; {rest}" if rest else report
         return await self._sentence(call, request, sentence, wait_s, is_there, since)
 
     async def _sentence(
@@ -232,7 +232,7 @@ class Agent:
             if self._link.is_busy and isinstance(plan.steps[0], Wait):  # it begins with a wait: stand now
                 rest = "" if len(plan.steps) == 1 else "; the rest is not carried out: say it anew"
                 return await self.cancel() + rest
-            if self._link.seen.state.e_stop and call == "goal" and not plan.only_answers:
+            if self._link.received.state.e_stop and call == "goal" and not plan.only_answers:
                 raise LinkError(E_STOPPED)
             if since != self._num_stops:
                 raise LinkError(OVERTAKEN)
@@ -240,7 +240,7 @@ class Agent:
                 ended = await self._link.say(text)
                 return await self._end(plan, ended, wait_s, is_there)
             except asyncio.CancelledError:
-                self._watching = asyncio.create_task(self._take_back())
+                self._watching = asyncio.create_task(self._cancel_own())
                 raise
 
     async def _read(self, call: str, request: Request, sentence: Callable[[], str]) -> tuple[str, Plan]:
@@ -254,13 +254,13 @@ class Agent:
             self._pace.sentence(request)
             return await self._reader.read(lambda: self._planned(sentence()))
         except (BusyError, NotUnderstoodError) as error:
-            told = await self._stand_in_doubt() if call in ORDERS else ""
-            raise type(error)(f"{error}{told}") from None
+            report = await self._cancel_in_doubt() if call in ORDERS else ""
+            raise type(error)(f"{error}{report}") from None
 
     def _planned(self, text: str) -> tuple[str, Plan]:
         return text, self._envelope.plan(text)
 
-    async def _stand_in_doubt(self) -> str:
+    async def _cancel_in_doubt(self) -> str:
         """Cancel what this agent has under way, and nothing of others; return words that say so."""
         self._num_stops += 1
         if not self._link.is_busy:
@@ -274,10 +274,10 @@ class Agent:
         self._watching = asyncio.create_task(self._watch(ended, is_there))
         await asyncio.wait([ended], timeout=max(wait_s, SOON_S))
         if ended.done():
-            return self._words_of(plan, ended.result())
-        state = self._link.seen.state
+            return self._result_text(plan, ended.result())
+        state = self._link.received.state
         warning = f"\nthe console warns: {state.warning}" if state.warning else ""
-        unheard = "" if warning or state.link or state.pose else NOTHING_HEARD
+        unheard = "" if warning or state.link or state.pose else NOTHING_RECEIVED
         return f"under way:\n{plan.text()}{warning}{unheard}"
 
     async def _watch(self, ended: asyncio.Future[m.Goal], is_there: IsThere) -> None:
@@ -285,9 +285,9 @@ class Agent:
         while is_there() and not ended.done():
             await asyncio.wait([ended], timeout=self._settings.presence_period_s)
         if not ended.done():
-            await self._take_back()
+            await self._cancel_own()
 
-    async def _take_back(self) -> None:
+    async def _cancel_own(self) -> None:
         """End this agent's command, if one is under way."""
         if self._link.is_busy:
             self._note(self.name, "gone", "its command ends")
@@ -295,9 +295,9 @@ class Agent:
                 await self._link.cancel()
 
     def _on_end(self, plan: Plan, goal: m.Goal) -> None:
-        self._last_end = self._words_of(plan, goal)
+        self._last_result = self._result_text(plan, goal)
 
-    def _words_of(self, plan: Plan, goal: m.Goal) -> str:
+    def _result_text(self, plan: Plan, goal: m.Goal) -> str:
         message = goal.message if self._envelope.may_hear(plan) else ""
         return ": ".join(filter(None, (goal.state, message)))
 
@@ -328,12 +328,12 @@ class Agent:
         except OutriderError:
             self._num_refused += 1
             if self._num_refused & (self._num_refused - 1) == 0:
-                self._tell_refused()
+                self._note_refusals()
             raise
 
-    def _tell_refused(self) -> None:
-        if self._num_refused > self._num_told:
-            self._num_told = self._num_refused
+    def _note_refusals(self) -> None:
+        if self._num_refused > self._num_refused_noted:
+            self._num_refused_noted = self._num_refused
             self._note(self.name, "refused", f"calls, {self._num_refused} so far")
 
 

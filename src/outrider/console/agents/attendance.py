@@ -10,8 +10,8 @@ from contextlib import suppress
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from outrider.console.agents.first_look import first_look
 from outrider.console.agents.http_guards import SESSION_HEADER, after
+from outrider.console.agents.jsonrpc import parse_message
 from outrider.console.agents.presence import Presence
 from outrider.console.hub import MAX_AGENTS
 
@@ -30,21 +30,21 @@ class Attendance:
             return
         session = Headers(scope=scope).get(SESSION_HEADER, "")
 
-        async def told(message: Message) -> None:
+        async def observed_send(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._on_answer(scope["method"], session, message)
             await send(message)
 
         with self._presence.open(session) as close:
             if scope["method"] != "POST":  # a stream of answers ends by itself when its connection breaks
-                await self._app(scope, receive, told)
+                await self._app(scope, receive, observed_send)
                 return
             begin = await receive()
             if not session and _begins(begin):
                 await self._make_room(scope)
             watching = asyncio.create_task(_until_broken(receive, close))
             try:
-                await self._app(scope, after(begin, receive), told)
+                await self._app(scope, after(begin, receive), observed_send)
             finally:
                 watching.cancel()
 
@@ -56,7 +56,7 @@ class Attendance:
             self._presence.end(session)
 
     async def _make_room(self, scope: Scope) -> None:
-        gone = self._presence.longest_gone() if len(self._presence) >= MAX_AGENTS else None
+        gone = self._presence.longest_absent() if len(self._presence) >= MAX_AGENTS else None
         if gone is None:
             return
         headers = [(SESSION_HEADER.encode(), gone.encode())]
@@ -66,8 +66,8 @@ class Attendance:
 
 def _begins(begin: Message) -> bool:
     """Whether a request opens a new session: only such a request may end another agent's session."""
-    message = first_look(begin.get("body", b""))
-    return message is not None and message.is_asked and message.method == "initialize"
+    message = parse_message(begin.get("body", b""))
+    return message is not None and message.is_request and message.method == "initialize"
 
 
 async def _until_broken(receive: Receive, close: Callable[[], None]) -> None:

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outrider.console.agents.envelope import MOST_ID_SHOWN
-from outrider.console.agents.first_look import (
+from outrider.console.agents.jsonrpc import (
     MOST_MESSAGE_BYTES,
     NO_REQUEST,
     REFUSED,
@@ -25,11 +25,11 @@ from outrider.console.agents.first_look import (
     TOO_LONG_MESSAGE,
     TOO_MANY,
     UNREADABLE,
-    FirstLook,
+    JsonRpcMessage,
     LongMessage,
     MessagePace,
     calls_stop,
-    first_look,
+    parse_message,
     why_unreadable,
 )
 from outrider.console.agents.presence import Presence
@@ -58,8 +58,8 @@ class TokenGuard:
         )
         await refusal(scope, receive, send)
 
-    def _admits(self, given: str) -> bool:
-        scheme, _, token = given.partition(" ")
+    def _admits(self, header: str) -> bool:
+        scheme, _, token = header.partition(" ")
         return scheme.lower() == "bearer" and secrets.compare_digest(token.encode(), self._expected)
 
 
@@ -83,11 +83,11 @@ class StopsFirst:
         if begin["type"] == "http.disconnect":
             return
         body = begin.get("body", b"")
-        request = first_look(body)
+        request = parse_message(body)
         long = LongMessage(body, end) if len(body) > MOST_MESSAGE_BYTES else None
         stop = self._on_stop() if calls_stop(body, long or request) else None
         session = Headers(scope=scope).get(SESSION_HEADER, "")
-        call = session, request.id if request and request.is_asked else None
+        call = session, request.id if request and request.is_request else None
         refusal = _too_long(long) if long else self._refusal(body, request, call)
         if refusal is not None:
             status, number, code, reason = refusal
@@ -98,20 +98,20 @@ class StopsFirst:
             return
         self._under_way.add(call)
         try:
-            told = send if stop is None else _with_outcome(stop, call[1], scope, receive, send)
-            await self._app(scope, after(begin, receive), told)
+            observed_send = send if stop is None else _with_outcome(stop, call[1], scope, receive, send)
+            await self._app(scope, after(begin, receive), observed_send)
         except asyncio.CancelledError:  # the server shuts down during a call
             await PlainTextResponse("the server ends", 503)(scope, receive, send)
         finally:
             self._under_way.discard(call)
 
-    def _refusal(self, body: bytes, request: FirstLook | None, call: _Call) -> _Refusal | None:
+    def _refusal(self, body: bytes, request: JsonRpcMessage | None, call: _Call) -> _Refusal | None:
         if request is None:
             return 400, None, UNREADABLE, why_unreadable(body)
         session, number = call
         num_under_way = sum(other == session for other, _ in self._under_way)
         pace = self._pace_of(session)
-        if not pace.takes(request):
+        if not pace.admits(request):
             reason = pace.too_many
         elif num_under_way >= MOST_UNDER_WAY:
             reason = f"{num_under_way} calls are under way: wait for their ends"
@@ -119,14 +119,14 @@ class StopsFirst:
             reason = f"request {str(number)[:MOST_ID_SHOWN]!r} is under way"
         else:
             problem = request.problem(body)
-            return (400, request.told_id, NO_REQUEST, problem) if problem else None
+            return (400, request.response_id, NO_REQUEST, problem) if problem else None
         # A client built on MCP's SDK ends its session on any HTTP error status.
-        return 200 if request.is_asked else 429, number, TOO_MANY, reason
+        return 200 if request.is_request else 429, number, TOO_MANY, reason
 
     def _pace_of(self, session: str) -> MessagePace:
         """Return the session's own rate limit; requests without a known session share one."""
-        for ended in [known for known in self._paces if known and known not in self._presence]:
-            del self._paces[ended]
+        for gone in [known for known in self._paces if known and known not in self._presence]:
+            del self._paces[gone]
         session = session if session in self._presence else ""
         if session not in self._paces:
             self._paces[session] = MessagePace(MESSAGES_PER_S, MESSAGES_AT_ONCE)
@@ -150,7 +150,7 @@ def _with_outcome(stop: Outcome, call: Any, scope: Scope, receive: Receive, send
     """
     status, body = 200, bytearray()
 
-    async def told(message: Message) -> None:
+    async def observed_send(message: Message) -> None:
         nonlocal status
         status = message.get("status", status)
         if status < 400:
@@ -162,7 +162,7 @@ def _with_outcome(stop: Outcome, call: Any, scope: Scope, receive: Receive, send
             reason = f"{outcome}; {_reason_of(bytes(body))}"
             await _error(status, call, NO_REQUEST, reason)(scope, receive, send)
 
-    return told
+    return observed_send
 
 
 def _reason_of(refusal: bytes) -> str:

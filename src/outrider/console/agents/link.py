@@ -16,11 +16,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 
 from outrider.console import messages as m
 from outrider.console.agents.address import ConsoleAddress, no_console
-from outrider.console.commands import CANCEL_S, NEVER_BEGUN
-from outrider.console.drawn.frames import picture_number
+from outrider.console.commands import CANCEL_S, NOT_STARTED
+from outrider.console.drawing.frames import picture_number
 from outrider.core.errors import LinkError
 
-PING_PERIOD_S, TAKEN_S, STOP_S = 1.0, CANCEL_S + 3.0, 2.0
+PING_PERIOD_S, START_TIMEOUT_S, STOP_S = 1.0, CANCEL_S + 3.0, 2.0
 MOST_LOGGED = 200
 SILENT = "the console tells nothing: is the machine overloaded?"
 MOST_MESSAGE_BYTES = 8 << 20
@@ -28,7 +28,7 @@ _to_agent = msgspec.json.Decoder(m.ToPage)
 
 
 @dataclass(eq=False)
-class _Said:
+class _Command:
     """A sent sentence. `begun` resolves when the console starts or refuses it, `ended` at its end."""
 
     text: str
@@ -37,7 +37,7 @@ class _Said:
 
 
 @dataclass
-class Seen:
+class Received:
     """What the console has sent: the newest message of each kind, and a log."""
 
     state: m.State = field(default_factory=m.State)
@@ -50,19 +50,19 @@ class Seen:
 
 
 class ConsoleLink:
-    """One agent's connection, in one event loop. A command not started within `taken_s` is cancelled."""
+    """One agent's connection, in one event loop. Cancels a command not started within `start_timeout_s`."""
 
-    def __init__(self, address: ConsoleAddress, agent: str, taken_s: float = TAKEN_S) -> None:
-        self.address, self.agent, self._taken_s = address, agent, taken_s
-        self.seen = Seen()
+    def __init__(self, address: ConsoleAddress, agent: str, start_timeout_s: float = START_TIMEOUT_S) -> None:
+        self.address, self.agent, self._start_timeout_s = address, agent, start_timeout_s
+        self.received = Received()
         self.name = ""
         self._socket: ClientConnection | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._said: _Said | None = None
+        self._command: _Command | None = None
         self._cancels = self._cancels_answered = 0
         """The number of cancels sent to the console, and of those that it has answered."""
         self._picture, self._jpeg = 0, b""
-        self._news = asyncio.Event()
+        self._updated = asyncio.Event()
 
     @property
     def is_open(self) -> bool:
@@ -72,7 +72,7 @@ class ConsoleLink:
     @property
     def is_busy(self) -> bool:
         """Whether a sentence of this agent is under way."""
-        return self._said is not None
+        return self._command is not None
 
     async def open(self) -> None:
         """Connect and say hello. Raises LinkError if no console answers, or it accepts no further agent."""
@@ -80,7 +80,7 @@ class ConsoleLink:
         try:
             socket = await self._connected()
             await socket.send(_encoded(m.Hello(agent=self.agent)))
-            self._take(await asyncio.wait_for(socket.recv(), self.address.connect_s))
+            self._on_content(await asyncio.wait_for(socket.recv(), self.address.connect_s))
             self._socket, socket = socket, None
         except ConnectionClosed as error:
             raise LinkError(
@@ -93,7 +93,7 @@ class ConsoleLink:
         finally:
             if socket is not None:  # also when the call was cancelled, which must not wait for a handshake
                 socket.transport.abort()
-        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._ping())]
+        self._tasks = [asyncio.create_task(self._receive()), asyncio.create_task(self._ping())]
 
     async def _connected(self) -> ClientConnection:
         cookie = await asyncio.to_thread(self.address.log_in)
@@ -114,7 +114,7 @@ class ConsoleLink:
         for task in self._tasks:
             task.cancel()
         socket, self._socket = self._socket, None
-        self._lose("the agent has gone")
+        self._end_waiting("the agent has gone")
         if socket is not None:
             await socket.close()
 
@@ -122,14 +122,14 @@ class ConsoleLink:
         """Engage the emergency stop by websocket, or else over HTTP. Raises LinkError if neither works."""
         if self.is_open:
             with contextlib.suppress(LinkError, asyncio.TimeoutError):
-                before = self.seen.state.beat
+                before = self.received.state.beat
                 await self._send(m.EStop(True))
                 await asyncio.wait_for(self._until(lambda: self._has_stopped_since(before)), STOP_S)
                 return
         await asyncio.to_thread(self.address.e_stop)
 
     def _has_stopped_since(self, beat: int) -> bool:
-        return self.seen.state.e_stop and self.seen.state.beat != beat
+        return self.received.state.e_stop and self.received.state.beat != beat
 
     async def cancel(self) -> None:
         """End the running command, whoever gave it; drop one of this agent that has not begun.
@@ -138,11 +138,11 @@ class ConsoleLink:
         sent even if the calling task is cancelled.
         """
         self._cancels += 1
-        cancelling = asyncio.create_task(self._tell_cancel(float(self._cancels)))
+        cancelling = asyncio.create_task(self._send_cancel(float(self._cancels)))
         cancelling.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(cancelling)
 
-    async def _tell_cancel(self, number: float) -> None:
+    async def _send_cancel(self, number: float) -> None:
         await self._send(m.Cancel())
         await self._send(m.Ping(number))
 
@@ -151,46 +151,46 @@ class ConsoleLink:
 
         Also False if no such report comes within `wait_s`.
         """
-        before = self.seen.state.beat
+        before = self.received.state.beat
 
         def is_over() -> bool:
-            state = self.seen.state
+            state = self.received.state
             return state.beat != before and not (state.goal or state.moving)
 
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._until(is_over), wait_s)
-        return is_over() and self.seen.state.stands
+        return is_over() and self.received.state.stands
 
     async def say(self, sentence: str) -> asyncio.Future[m.Goal]:
         """Send a command; return a future of its end. Raises LinkError if the console does not start it."""
-        await self._settled()
-        if self._said is not None:
-            raise LinkError(f'"{self._said.text}" is under way: wait for its end, or cancel it')
+        await self._await_cancels()
+        if self._command is not None:
+            raise LinkError(f'"{self._command.text}" is under way: wait for its end, or cancel it')
         loop = asyncio.get_running_loop()
-        said = self._said = _Said(sentence, loop.create_future(), loop.create_future())
+        command = self._command = _Command(sentence, loop.create_future(), loop.create_future())
         try:
             await self._send(m.Say(sentence))
-            await asyncio.wait_for(asyncio.shield(said.begun), self._taken_s)
+            await asyncio.wait_for(asyncio.shield(command.begun), self._start_timeout_s)
         except asyncio.TimeoutError:
             await self.cancel()  # messages are handled in order: the console no longer starts it
             with contextlib.suppress(LinkError):
-                await self._settled()
-            driver = self.seen.state.driver or "nobody"
+                await self._await_cancels()
+            driver = self.received.state.driver or "nobody"
             raise LinkError(
-                f"the console has not begun it in {self._taken_s:g} s, and was told to forget it; {driver} "
-                "has the driver's seat"
+                f"the console has not begun it in {self._start_timeout_s:g} s, and was told to forget it; "
+                f"{driver} has the driver's seat"
             ) from None
-        return said.ended
+        return command.ended
 
-    async def _settled(self) -> None:
+    async def _await_cancels(self) -> None:
         """Wait until the console has answered every cancel. Raises LinkError on a timeout."""
         await self._await(lambda: self._cancels_answered >= self._cancels)
 
     async def state(self) -> m.State:
         """Return the next state that the console sends. Raises LinkError on a timeout."""
-        before = self.seen.state.beat
-        await self._await(lambda: self.seen.state.beat != before)
-        return self.seen.state
+        before = self.received.state.beat
+        await self._await(lambda: self.received.state.beat != before)
+        return self.received.state
 
     async def picture(self) -> bytes:
         """Return the next JPEG of the camera. Raises LinkError on a timeout."""
@@ -218,55 +218,55 @@ class ConsoleLink:
 
     async def _until(self, condition: Any) -> None:
         while not condition():
-            self._news.clear()
-            await self._news.wait()
+            self._updated.clear()
+            await self._updated.wait()
 
     async def _ping(self) -> None:
         """Send heartbeats: a ping keeps the seat while a command runs; otherwise the seat is given back."""
         with contextlib.suppress(LinkError):
             while True:
                 await asyncio.sleep(PING_PERIOD_S)
-                await self._send(m.Ping(0.0) if self._said else m.Leave())
+                await self._send(m.Ping(0.0) if self._command else m.Leave())
 
-    async def _read(self) -> None:
+    async def _receive(self) -> None:
         assert self._socket is not None
         try:
             async for content in self._socket:
-                self._take(content)
+                self._on_content(content)
         except (ConnectionClosed, msgspec.DecodeError):
             pass
-        self._lose("the console has gone")
+        self._end_waiting("the console has gone")
 
-    def _take(self, content: str | bytes) -> None:
+    def _on_content(self, content: str | bytes) -> None:
         if isinstance(content, bytes):
             self._picture, self._jpeg = picture_number(content), content[4:]
         else:
             self._on_message(_to_agent.decode(content))
-        self._news.set()
+        self._updated.set()
 
     def _on_message(self, message: m.ToPage) -> None:
-        take = _TAKERS.get(type(message))
-        if take is not None:
-            take(self, message)
+        handler = _HANDLERS.get(type(message))
+        if handler is not None:
+            handler(self, message)
 
     def _on_welcome(self, welcome: m.Welcome) -> None:
         self.name = welcome.name
-        self.seen.state, self.seen.sights, self.seen.memories = (
+        self.received.state, self.received.sights, self.received.memories = (
             welcome.state,
             welcome.sights,
             welcome.memories,
         )
-        self.seen.trail, self.seen.walls = list(welcome.trail.points), set(welcome.walls.cells)
+        self.received.trail, self.received.walls = list(welcome.trail.points), set(welcome.walls.cells)
 
     def _on_newest(self, news: m.State | m.Sights | m.Memories) -> None:
-        setattr(self.seen, _NEWEST[type(news)], news)
+        setattr(self.received, _NEWEST[type(news)], news)
 
     def _on_trail(self, trail: m.Trail) -> None:
-        self.seen.trail = [*self.seen.trail, *trail.points][-MOST_POINTS:]
+        self.received.trail = [*self.received.trail, *trail.points][-MOST_POINTS:]
 
     def _on_walls(self, walls: m.Walls) -> None:
-        self.seen.walls |= set(walls.cells)
-        self.seen.cell_m = walls.cell_m
+        self.received.walls |= set(walls.cells)
+        self.received.cell_m = walls.cell_m
 
     def _on_text(self, text: m.Text) -> None:
         if text.state != "decoding":
@@ -278,45 +278,45 @@ class ConsoleLink:
     def _on_pong(self, pong: m.Pong) -> None:
         self._cancels_answered = max(self._cancels_answered, int(pong.sent_ms))
         if pong.sent_ms and self._cancels_answered >= self._cancels:
-            self._refuse(NEVER_BEGUN)
+            self._refuse(NOT_STARTED)
 
     def _on_notice(self, notice: m.Notice) -> None:
         self._log(notice.level, notice.text)
-        if self._said is not None and not self._said.begun.done():
+        if self._command is not None and not self._command.begun.done():
             self._refuse(notice.text)
 
     def _refuse(self, reason: str) -> None:
         """Fail the command that was sent and has not begun."""
-        said = self._said
-        if said is not None and not said.begun.done():
-            self._said = None
-            said.begun.set_exception(LinkError(reason))
-            said.begun.exception()  # mark it as retrieved: nobody may await it
+        command = self._command
+        if command is not None and not command.begun.done():
+            self._command = None
+            command.begun.set_exception(LinkError(reason))
+            command.begun.exception()  # mark it as retrieved: nobody may await it
 
     def _on_goal(self, goal: m.Goal) -> None:
         self._log("goal", f"{goal.state}: {goal.instruction}")
-        said = self._said
-        if said is None or goal.instruction != said.text:
+        command = self._command
+        if command is None or goal.instruction != command.text:
             return
         if goal.state == "running":
-            _settle(said.begun, None)
-        elif said.begun.done():
-            self._said = None
-            _settle(said.ended, goal)
+            _settle(command.begun, None)
+        elif command.begun.done():
+            self._command = None
+            _settle(command.ended, goal)
         else:
             self._refuse(goal.message)
 
     def _log(self, kind: str, text: str) -> None:
-        self.seen.log.append({"at": round(time.time(), 3), "kind": kind, "text": text})
+        self.received.log.append({"at": round(time.time(), 3), "kind": kind, "text": text})
 
-    def _lose(self, reason: str) -> None:
+    def _end_waiting(self, reason: str) -> None:
         """End whatever waits for the console, for this reason."""
-        said = self._said
+        command = self._command
         self._refuse(reason)
-        self._said = None
-        if said is not None:
-            _settle(said.ended, m.Goal("failed", said.text, reason))
-        self._news.set()
+        self._command = None
+        if command is not None:
+            _settle(command.ended, m.Goal("failed", command.text, reason))
+        self._updated.set()
 
 
 def _encoded(message: m.FromPage) -> str:
@@ -330,7 +330,7 @@ def _settle(future: asyncio.Future[Any], value: Any) -> None:
 
 MOST_POINTS = 4000
 _NEWEST: dict[type, str] = {m.State: "state", m.Sights: "sights", m.Memories: "memories"}
-_TAKERS: dict[type, Any] = {
+_HANDLERS: dict[type, Any] = {
     m.Welcome: ConsoleLink._on_welcome,
     **dict.fromkeys(_NEWEST, ConsoleLink._on_newest),
     m.Trail: ConsoleLink._on_trail,

@@ -59,14 +59,14 @@ class Presence:
 
     def is_there(self, session: str) -> bool:
         """Whether the session has an open request, or had one at most GONE_AFTER_S seconds ago."""
-        return self._gone_s(session) <= GONE_AFTER_S
+        return self._absent_s(session) <= GONE_AFTER_S
 
-    def longest_gone(self) -> str | None:
+    def longest_absent(self) -> str | None:
         """Return the session that has been gone for longest; None if none is gone."""
-        session = max(self._sessions, key=self._gone_s, default=None)
+        session = max(self._sessions, key=self._absent_s, default=None)
         return None if session is None or self.is_there(session) else session
 
-    def _gone_s(self, session: str) -> float:
+    def _absent_s(self, session: str) -> float:
         known = self._sessions.get(session)
         if known is None:
             return float("inf")

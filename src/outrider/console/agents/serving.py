@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 
+from outrider.console.acceptor import ConnectionAcceptor
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.attendance import Attendance
 from outrider.console.agents.http_guards import StopsFirst, TokenGuard
@@ -21,9 +22,8 @@ from outrider.console.agents.presence import Presence
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import Stopper
 from outrider.console.agents.tools import make_server
-from outrider.console.door import Door
 from outrider.console.notes import Note
-from outrider.console.server import ConsoleSettings, DoorServer, check_certificate, listen, web_config
+from outrider.console.server import AcceptorServer, ConsoleSettings, check_certificate, listen, web_config
 from outrider.core.errors import ConfigError
 
 
@@ -93,7 +93,7 @@ def serve_http(
         # One request per connection, so that the age of a connection is the age of its request.
         config = web_config(TokenGuard(app, token), at, headers=[("Connection", "close")])
         on_ready(listener.getsockname()[1])
-        DoorServer(config, Door(listener, at.request_s), is_under_way).run()
+        AcceptorServer(config, ConnectionAcceptor(listener, at.request_s), is_under_way).run()
 
 
 def is_under_way(protocol: Any) -> bool:

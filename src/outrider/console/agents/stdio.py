@@ -18,7 +18,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage
 
-from outrider.console.agents.first_look import (
+from outrider.console.agents.jsonrpc import (
     MOST_MESSAGE_BYTES,
     NO_REQUEST,
     REFUSED,
@@ -30,7 +30,7 @@ from outrider.console.agents.first_look import (
     LongMessage,
     MessagePace,
     calls_stop,
-    first_look,
+    parse_message,
     why_unreadable,
 )
 from outrider.console.agents.stopper import Outcome
@@ -53,8 +53,8 @@ class _Pipe:
         self._answers: queue.Queue[bytes | None] = queue.Queue(MOST_ANSWERS)
         self._messages: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
         self._pace, self._closed = MessagePace(LINES_PER_S, LINES_AT_ONCE), False
-        self._untold, self._told = threading.Semaphore(MOST_ANSWERS), threading.Event()
-        self._told.set()
+        self._pending_refusals, self._last_refused = threading.Semaphore(MOST_ANSWERS), threading.Event()
+        self._last_refused.set()
         self._writer = threading.Thread(target=self._write, name="answers", daemon=True)
         self._writer.start()
         threading.Thread(target=self._read, name="agent", daemon=True).start()
@@ -96,17 +96,17 @@ class _Pipe:
                 long = LongMessage(line, self._rest(line))
                 self._refuse(long.id, TOO_LONG, TOO_LONG_MESSAGE, self._on_stop() if long.is_stop else None)
                 continue
-            request = first_look(line)
+            request = parse_message(line)
             stop = self._on_stop() if calls_stop(line, request) else None
             if request is None:
                 self._refuse(None, UNREADABLE, why_unreadable(line), stop)
-            elif not self._pace.takes(request):
-                self._refuse(request.id if request.is_asked else None, TOO_MANY, self._pace.too_many, stop)
+            elif not self._pace.admits(request):
+                self._refuse(request.id if request.is_request else None, TOO_MANY, self._pace.too_many, stop)
             elif problem := request.problem(line):
-                self._refuse(request.told_id, NO_REQUEST, problem, stop)
+                self._refuse(request.response_id, NO_REQUEST, problem, stop)
             else:
                 self._put(SessionMessage(JSONRPCMessage.model_validate_json(line)))
-        self._told.wait()
+        self._last_refused.wait()
         self._put(None)
 
     def _put(self, message: SessionMessage | None) -> None:
@@ -122,18 +122,18 @@ class _Pipe:
     def _refuse(self, call: Any, code: int, reason: str, stop: Outcome | None = None) -> None:
         """Answer with an error. If the message called a stop, answer once its outcome is known."""
         if stop is None:
-            self._tell(call, code, reason)
-        elif self._untold.acquire(blocking=False):
-            self._told = told = threading.Event()
+            self._send_error(call, code, reason)
+        elif self._pending_refusals.acquire(blocking=False):
+            self._last_refused = refused = threading.Event()
 
-            def tell(outcome: Outcome) -> None:
-                self._untold.release()
-                self._tell(call, code, f"{outcome.result()}; {reason}")
-                told.set()
+            def send_outcome(outcome: Outcome) -> None:
+                self._pending_refusals.release()
+                self._send_error(call, code, f"{outcome.result()}; {reason}")
+                refused.set()
 
-            stop.add_done_callback(tell)
+            stop.add_done_callback(send_outcome)
 
-    def _tell(self, call: Any, code: int, reason: str) -> None:
+    def _send_error(self, call: Any, code: int, reason: str) -> None:
         """Log an error, and send it unless it is for a notification above the rate or the queue is full."""
         _log.error(REFUSED, reason)
         error = {"code": code, "message": reason}
@@ -163,8 +163,8 @@ async def pipe_streams(
 
     async def write() -> None:
         async with outgoing[1]:
-            async for one in outgoing[1]:
-                text = one.message.model_dump_json(by_alias=True, exclude_none=True)
+            async for item in outgoing[1]:
+                text = item.message.model_dump_json(by_alias=True, exclude_none=True)
                 await asyncio.to_thread(pipe.answer, text.encode())
         answered.set()
 

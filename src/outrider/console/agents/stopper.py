@@ -19,8 +19,8 @@ class Stopper:
 
     def __init__(self, address: ConsoleAddress) -> None:
         self._address = address
-        self._lock, self._news = threading.Lock(), threading.Event()
-        self._asked: Outcome | None = None
+        self._lock, self._wake = threading.Lock(), threading.Event()
+        self._pending: Outcome | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="stop", daemon=True)
         self._thread.start()
@@ -28,27 +28,27 @@ class Stopper:
     def ask(self) -> Outcome:
         """Request the emergency stop; return its outcome as a future."""
         with self._lock:
-            if self._asked is None:
-                self._asked = Future()
-                self._asked.set_running_or_notify_cancel()  # no waiting caller can cancel it
-            asked = self._asked
-        self._news.set()
-        return asked
+            if self._pending is None:
+                self._pending = Future()
+                self._pending.set_running_or_notify_cancel()  # no waiting caller can cancel it
+            outcome = self._pending
+        self._wake.set()
+        return outcome
 
     def close(self) -> None:
         """End the thread. Blocks until a stop that was requested last is done."""
         self._closed = True
-        self._news.set()
+        self._wake.set()
         self._thread.join()
 
     def _run(self) -> None:
-        while self._asked or not self._closed:
-            self._news.wait()
-            self._news.clear()
+        while self._pending or not self._closed:
+            self._wake.wait()
+            self._wake.clear()
             with self._lock:
-                asked, self._asked = self._asked, None
-            if asked is not None:
-                asked.set_result(self._engage())
+                outcome, self._pending = self._pending, None
+            if outcome is not None:
+                outcome.set_result(self._engage())
 
     def _engage(self) -> str:
         try:

@@ -117,7 +117,7 @@ async def _relay(channel: SocketChannel, robot: RelayedRobot, hello_s: float) ->
     except (ProtocolError, asyncio.TimeoutError) as error:
         await channel.close(UNREADABLE, str(error) or NO_HELLO)
     finally:
-        robot.part(page)
+        robot.remove_page(page)
         sending.cancel()
 
 

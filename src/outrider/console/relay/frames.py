@@ -23,7 +23,7 @@ SILENT_S = 2.0
 """A side counts as gone after this many seconds without a frame."""
 WINDOW, ACKNOWLEDGED = 32, 8
 """How many messages to one page may be unacknowledged, and after how many the relay acknowledges."""
-KEPT_PICTURES = 4
+MAX_PICTURES = 4
 """Both sides keep this many of the newest pictures; such a picture need not be sent again."""
 
 Page = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
@@ -37,7 +37,7 @@ class Beat(_Frame, frozen=True, tag="beat"):
     """A heartbeat of either side."""
 
 
-class Said(_Frame, frozen=True, tag="said"):
+class PageMessage(_Frame, frozen=True, tag="said"):
     """A message of a page, unchanged. The first message of a page opens it."""
 
     page: Page
@@ -51,7 +51,7 @@ class Passed(_Frame, frozen=True, tag="passed"):
     count: Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 
 
-class Gone(_Frame, frozen=True, tag="gone"):
+class PageGone(_Frame, frozen=True, tag="gone"):
     """A page has been closed."""
 
     page: Page
@@ -63,11 +63,11 @@ class Stop(_Frame, frozen=True, tag="stop"):
     number: Page
 
 
-class Taken(_Frame, frozen=True, tag="taken"):
+class KeyInUse(_Frame, frozen=True, tag="taken"):
     """Another robot with this key is already connected."""
 
 
-class Told(_Frame, frozen=True, tag="told"):
+class ConsoleMessage(_Frame, frozen=True, tag="told"):
     """A message for a page."""
 
     page: Page
@@ -102,8 +102,8 @@ class Stopped(_Frame, frozen=True, tag="stopped"):
     number: Page
 
 
-ToRobot = Beat | Said | Passed | Gone | Stop | Taken
-ToRelay = Beat | Told | Picture | Look | End | Stopped
+ToRobot = Beat | PageMessage | Passed | PageGone | Stop | KeyInUse
+ToRelay = Beat | ConsoleMessage | Picture | Look | End | Stopped
 _log = logging.getLogger(__name__)
 _to_robot = msgspec.msgpack.Decoder(ToRobot)
 _to_relay = msgspec.msgpack.Decoder(ToRelay)
@@ -138,7 +138,7 @@ class Malformed:
     def __init__(self) -> None:
         self._count = 0
 
-    def tell(self, what: str) -> None:
+    def log_once(self, what: str) -> None:
         """Counts one more, and logs it if it is due."""
         self._count += 1
         if self._count & (self._count - 1) == 0:

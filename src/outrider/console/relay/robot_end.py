@@ -18,7 +18,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from outrider.console import messages as m
 from outrider.console.app import GOING, MAX_REASON, MAX_WEBSOCKETS, UNREADABLE, Channel, Console
-from outrider.console.drawn.frames import picture_number
+from outrider.console.drawing.frames import picture_number
 from outrider.console.relay import frames as f
 from outrider.core.errors import LinkError, ProtocolError
 from outrider.core.frames import MAX_JPEG_BYTES
@@ -37,8 +37,8 @@ class RobotEnd:
     def __init__(self, dial: Callable[[], f.RobotLink]) -> None:
         self._dial = dial
         self.state = LinkState.CONNECTING
-        self._said: LinkState | None = None
-        self._is_taken = False
+        self._logged: LinkState | None = None
+        self._is_key_in_use = False
 
     async def run(self, console: Console) -> None:
         """Serves the relay's pages, forever."""
@@ -65,36 +65,36 @@ class RobotEnd:
 
     async def _watch(self, link: f.RobotLink, run: _Run) -> None:
         """Send heartbeats until the relay sends none."""
-        begun_s = time.monotonic()
+        started_s = time.monotonic()
         while True:
             for urgent in (True, False):
                 link.send(f.pack(f.Beat()), urgent)
             await asyncio.sleep(f.BEAT_S)
-            self._tell(link.state, run.heard_s is not None)
-            self._tell_taken(run.is_taken and run.heard_s is None)
-            limit_s = CONNECT_S if run.heard_s is None else f.SILENT_S
-            if time.monotonic() - (run.heard_s or begun_s) > limit_s or self.state is LinkState.LOST:
-                self._tell(LinkState.LOST, False)
+            self._set_state(link.state, run.received_s is not None)
+            self._warn_of_key_in_use(run.is_key_in_use and run.received_s is None)
+            limit_s = CONNECT_S if run.received_s is None else f.SILENT_S
+            if time.monotonic() - (run.received_s or started_s) > limit_s or self.state is LinkState.LOST:
+                self._set_state(LinkState.LOST, False)
                 return
 
-    def _tell(self, state: LinkState, answers: bool) -> None:
+    def _set_state(self, state: LinkState, answers: bool) -> None:
         """Keep the state, and log a change of it once, however often the relay is dialled in vain."""
         self.state = LinkState.CONNECTING if state is LinkState.CONNECTED and not answers else state
-        if self.state in _WORDS and self.state is not self._said:
-            self._said = self.state
-            level, words = _WORDS[self.state]
-            _log.log(level, "the relay of the console: %s", words)
+        if self.state in _STATE_MESSAGES and self.state is not self._logged:
+            self._logged = self.state
+            level, text = _STATE_MESSAGES[self.state]
+            _log.log(level, "the relay of the console: %s", text)
 
-    def _tell_taken(self, is_taken: bool) -> None:
-        if is_taken and not self._is_taken:
+    def _warn_of_key_in_use(self, is_key_in_use: bool) -> None:
+        if is_key_in_use and not self._is_key_in_use:
             _log.warning(
                 "the relay of the console: another robot with this key is there; give this one a key of its "
                 "own with `outrider keys add`"
             )
-        self._is_taken = self._is_taken or is_taken
+        self._is_key_in_use = self._is_key_in_use or is_key_in_use
 
 
-_WORDS = {
+_STATE_MESSAGES = {
     LinkState.CONNECTED: (logging.INFO, "connected"),
     LinkState.LOST: (logging.WARNING, "not there; its viewers are gone, and it is dialled again"),
     LinkState.REFUSED: (
@@ -111,16 +111,16 @@ _WORDS = {
 class _Run:
     """One connection of the link, with its open pages.
 
-    `heard_s`: when the relay last sent this robot a frame. `is_taken`: another robot with its key is
+    `received_s`: when the relay last sent this robot a frame. `is_key_in_use`: another robot with its key is
     connected.
     """
 
     def __init__(self, link: f.RobotLink, console: Console) -> None:
         self._link, self._console = link, console
         self._pages: dict[int, tuple[_PageChannel, asyncio.Task[None]]] = {}
-        self._pictures: deque[int] = deque(maxlen=f.KEPT_PICTURES)
-        self.heard_s: float | None = None
-        self.is_taken = False
+        self._pictures: deque[int] = deque(maxlen=f.MAX_PICTURES)
+        self.received_s: float | None = None
+        self.is_key_in_use = False
         self._malformed = f.Malformed()
 
     async def read(self, urgent: bool) -> None:
@@ -129,18 +129,18 @@ class _Run:
             content = await self._link.receive(urgent)
             try:
                 frame = f.read_at_robot(content)
-                if not isinstance(frame, (f.Stop, f.Taken)):  # a robot that is turned away gets these, too
-                    self.heard_s = time.monotonic()
+                if not isinstance(frame, (f.Stop, f.KeyInUse)):  # a robot that is turned away gets these, too
+                    self.received_s = time.monotonic()
                 self._receive(frame, urgent)
             except ProtocolError as error:
-                self._malformed.tell(str(error))
+                self._malformed.log_once(str(error))
             await asyncio.sleep(0)
 
     async def end(self) -> None:
         """Disconnect all pages."""
         tasks = [task for _, task in self._pages.values()]
         for channel, _ in list(self._pages.values()):
-            channel.part()
+            channel.mark_gone()
         if tasks:
             await asyncio.wait(tasks)
 
@@ -148,25 +148,25 @@ class _Run:
         if isinstance(frame, f.Stop):
             self._console.stop()
             self._link.send(f.pack(f.Stopped(frame.number)), urgent=True)
-        elif isinstance(frame, f.Taken):
-            self.is_taken = True
-        elif isinstance(frame, f.Said):
-            self._say(frame, urgent)
-        elif isinstance(frame, (f.Passed, f.Gone)) and frame.page in self._pages:
+        elif isinstance(frame, f.KeyInUse):
+            self.is_key_in_use = True
+        elif isinstance(frame, f.PageMessage):
+            self._on_page_message(frame, urgent)
+        elif isinstance(frame, (f.Passed, f.PageGone)) and frame.page in self._pages:
             self._pages[frame.page][0].take(frame)
 
-    def _say(self, said: f.Said, urgent: bool) -> None:
+    def _on_page_message(self, message: f.PageMessage, urgent: bool) -> None:
         """Pass a page's message on. A stop comes on both connections: the first acts, even before a hello."""
-        if said.page in self._pages:
-            self._pages[said.page][0].say(said.text, urgent)
+        if message.page in self._pages:
+            self._pages[message.page][0].say(message.text, urgent)
         elif urgent:
-            if m.is_stop(stop := m.read(said.text)):
-                self._console.heed(stop)
+            if m.is_stop(stop := m.read(message.text)):
+                self._console.stop_before_hello(stop)
         elif len(self._pages) < MAX_WEBSOCKETS:
-            channel = _PageChannel(said.page, self._link, self._pictures)
-            channel.say(said.text, urgent)
-            task = asyncio.create_task(self._serve(said.page, channel))
-            self._pages[said.page] = channel, task
+            channel = _PageChannel(message.page, self._link, self._pictures)
+            channel.say(message.text, urgent)
+            task = asyncio.create_task(self._serve(message.page, channel))
+            self._pages[message.page] = channel, task
 
     async def _serve(self, page: int, channel: _PageChannel) -> None:
         try:
@@ -183,30 +183,30 @@ class _PageChannel(Channel):
         self._texts: deque[str] = deque()
         self._sent = self._passed = 0
         self._gone = False
-        self._news = asyncio.Event()
+        self._changes = asyncio.Event()
 
     def say(self, text: str, first: bool) -> None:
         """Queue a message of the page, an urgent one first; too many waiting messages close the page."""
         if len(self._texts) >= MOST_WAITING and not first:
-            self.part()
+            self.mark_gone()
         elif first:
             self._texts.appendleft(text)
         else:
             self._texts.append(text)
-        self._news.set()
+        self._changes.set()
 
-    def take(self, frame: f.Passed | f.Gone) -> None:
+    def take(self, frame: f.Passed | f.PageGone) -> None:
         """Act on what the relay reports of the page."""
-        if isinstance(frame, f.Gone):
-            self.part()
+        if isinstance(frame, f.PageGone):
+            self.mark_gone()
         else:
             self._passed = max(self._passed, frame.count)
-            self._news.set()
+            self._changes.set()
 
-    def part(self) -> None:
+    def mark_gone(self) -> None:
         """Mark the page as gone."""
         self._gone = True
-        self._news.set()
+        self._changes.set()
 
     async def text(self) -> str:
         while not self._texts:
@@ -217,14 +217,14 @@ class _PageChannel(Channel):
         while self._sent - self._passed >= f.WINDOW:
             await self._changed()
         if isinstance(frame, str):
-            await self._cross(f.Told(self._page, frame))
+            await self._cross(f.ConsoleMessage(self._page, frame))
         else:
             await self._show(frame)
         self._sent += 1
 
     async def close(self, code: int, reason: str = "") -> None:
         self._link.send(f.pack(f.End(self._page, cast(Any, code), reason[:MAX_REASON])))
-        self.part()
+        self.mark_gone()
 
     def may_speak(self) -> bool:
         """Return True: the relay checks the login."""
@@ -249,5 +249,5 @@ class _PageChannel(Channel):
     async def _changed(self) -> None:
         if self._gone:
             raise WebSocketDisconnect(GOING)
-        self._news.clear()
-        await self._news.wait()
+        self._changes.clear()
+        await self._changes.wait()

@@ -17,7 +17,7 @@ from outrider.core.frames import Peer
 
 STOP_S = 1.0
 """A stop that the robot has not confirmed within this many seconds counts as not received."""
-KEPT_RUNS, KEPT_KNOCKS = 64, 4
+MAX_FORMER_RUNS, MAX_KNOCKS = 64, 4
 NOT_HERE = "the robot is not connected to this relay"
 _log = logging.getLogger(__name__)
 
@@ -30,28 +30,28 @@ class RelayedPage:
         self.code, self.reason = GOING, ""
         self._frames: deque[str | bytes] = deque()
         self._closed = False
-        self._news = asyncio.Event()
+        self._changes = asyncio.Event()
 
     def put(self, frame: str | bytes) -> None:
         """Queues a frame. If the robot exceeds the window, closes the page."""
         if len(self._frames) > f.WINDOW:
             self.close(GOING, "the robot said too much at once")
         self._frames.append(frame)
-        self._news.set()
+        self._changes.set()
 
     def close(self, code: int, reason: str) -> None:
         """Closes the connection; only the first reason counts."""
         if not self._closed:
             self._closed, self.code, self.reason = True, code, reason
-            self._news.set()
+            self._changes.set()
 
     async def next(self) -> str | bytes | None:
         """Returns the next frame to send; None once the page is to be closed."""
         while not self._closed:
             if self._frames:
                 return self._frames.popleft()
-            self._news.clear()
-            await self._news.wait()
+            self._changes.clear()
+            await self._changes.wait()
         return None
 
 
@@ -59,16 +59,16 @@ class RelayedRobot:
     """One robot, connected or not, by the heartbeats of its current run of connections.
 
     Another run replaces it once it falls silent. A run that still knocks after the time a restart takes is
-    another robot with the same key: it is sent `Taken`, and a stop goes to both.
+    another robot with the same key: it is sent `KeyInUse`, and a stop goes to both.
     """
 
     def __init__(self, link: f.RelayLink, clock: Callable[[], float]) -> None:
         self._link, self._clock = link, clock
         self._peer: Peer | None = None
-        self._ended: deque[bytes] = deque(maxlen=KEPT_RUNS)
-        self._heard_s = 0.0
+        self._former_runs: deque[bytes] = deque(maxlen=MAX_FORMER_RUNS)
+        self._received_s = 0.0
         self._knocks: dict[Peer, float] = {}
-        self._is_double = False
+        self._has_double = False
         self._pages: dict[int, RelayedPage] = {}
         self._pictures: dict[int, bytes] = {}
         self._numbers = itertools.count()
@@ -77,7 +77,7 @@ class RelayedRobot:
     @property
     def is_here(self) -> bool:
         """Whether a frame of the robot has come within the last SILENT_S seconds."""
-        return self._peer is not None and self._clock() - self._heard_s < f.SILENT_S
+        return self._peer is not None and self._clock() - self._received_s < f.SILENT_S
 
     # What pages do.
 
@@ -93,11 +93,11 @@ class RelayedRobot:
         If the robot does not keep up, the page is closed: a late message must move nothing. A stop also
         goes to all knocking runs, as an emergency stop, because they do not know the page.
         """
-        said = f.Said(page.number, text)
+        message = f.PageMessage(page.number, text)
         if urgent:
-            self._send(said, urgent=True)
+            self._send(message, urgent=True)
             self._stop(next(self._numbers), *self._knocks)
-        if not self._send(said):
+        if not self._send(message):
             page.close(GOING, "the robot does not keep up")
 
     def on_passed(self, page: RelayedPage) -> None:
@@ -106,10 +106,10 @@ class RelayedRobot:
         if page.passed % f.ACKNOWLEDGED == 0:
             self._send(f.Passed(page.number, page.passed))
 
-    def part(self, page: RelayedPage) -> None:
+    def remove_page(self, page: RelayedPage) -> None:
         """Removes a page that has gone."""
         if self._pages.pop(page.number, None) is not None:
-            self._send(f.Gone(page.number))
+            self._send(f.PageGone(page.number))
 
     async def e_stop(self) -> bool:
         """Send an emergency stop over all connections; return whether the robot confirmed it."""
@@ -129,18 +129,18 @@ class RelayedRobot:
     def receive(self, peer: Peer, frame: f.ToRelay) -> None:
         """Acts on a robot's frame."""
         if peer != self._peer:
-            if not isinstance(frame, f.Beat) or peer.route in self._ended:
+            if not isinstance(frame, f.Beat) or peer.route in self._former_runs:
                 return
             if self.is_here:
                 self._knock(peer)
                 return
             self._begin(peer)
-        self._heard_s = self._clock()
+        self._received_s = self._clock()
         if isinstance(frame, f.Stopped):
             self._on_stopped(frame.number)
         elif isinstance(frame, f.Picture):
             self._keep(frame)
-        elif isinstance(frame, (f.Told, f.Look, f.End)) and frame.page in self._pages:
+        elif isinstance(frame, (f.ConsoleMessage, f.Look, f.End)) and frame.page in self._pages:
             self._to_page(self._pages[frame.page], frame)
 
     def look(self) -> None:
@@ -155,18 +155,18 @@ class RelayedRobot:
 
     def _knock(self, peer: Peer) -> None:
         """Handle a heartbeat of another run, while the current one is alive."""
-        self._tell_of_stop(peer)
+        self._send_pending_stop(peer)
         now_s, is_new = self._clock(), peer not in self._knocks
         since_s = self._knocks.setdefault(peer, now_s)
-        if is_new and len(self._knocks) > KEPT_KNOCKS:
+        if is_new and len(self._knocks) > MAX_KNOCKS:
             del self._knocks[next(iter(self._knocks))]
         if now_s - since_s > f.SILENT_S:
-            self._link.send(peer, f.pack(f.Taken()))
-            self._told_of_two(peer)
+            self._link.send(peer, f.pack(f.KeyInUse()))
+            self._warn_of_two(peer)
 
-    def _told_of_two(self, peer: Peer) -> None:
-        if not self._is_double:
-            self._is_double = True
+    def _warn_of_two(self, peer: Peer) -> None:
+        if not self._has_double:
+            self._has_double = True
             _log.warning("two robots dial in with the key of %s: give each one of its own", peer.user)
 
     def _begin(self, peer: Peer) -> None:
@@ -175,12 +175,12 @@ class RelayedRobot:
             self._leave("has connected again")
         _log.info("robot %s is here", peer.user)
         self._peer = peer
-        self._tell_of_stop(peer)
+        self._send_pending_stop(peer)
 
     def _leave(self, why: str) -> None:
         assert self._peer is not None
         _log.warning("robot %s %s", self._peer.user, why)
-        self._ended.append(self._peer.route)
+        self._former_runs.append(self._peer.route)
         self._peer = None
         self._pictures.clear()
         for page in self._pages.values():
@@ -189,11 +189,11 @@ class RelayedRobot:
 
     def _keep(self, picture: f.Picture) -> None:
         self._pictures[picture.number] = picture.content
-        if len(self._pictures) > f.KEPT_PICTURES:
+        if len(self._pictures) > f.MAX_PICTURES:
             del self._pictures[next(iter(self._pictures))]
 
-    def _to_page(self, page: RelayedPage, frame: f.Told | f.Look | f.End) -> None:
-        if isinstance(frame, f.Told):
+    def _to_page(self, page: RelayedPage, frame: f.ConsoleMessage | f.Look | f.End) -> None:
+        if isinstance(frame, f.ConsoleMessage):
             page.put(frame.text)
         elif isinstance(frame, f.End):
             page.close(frame.code, frame.reason)
@@ -204,11 +204,11 @@ class RelayedRobot:
 
     def _on_stopped(self, number: int) -> None:
         """Confirm earlier stops as well, whose confirmations may have been lost."""
-        for asked, stopped in self._stopping.items():
-            if asked <= number and not stopped.done():
+        for requested, stopped in self._stopping.items():
+            if requested <= number and not stopped.done():
                 stopped.set_result(None)
 
-    def _tell_of_stop(self, peer: Peer) -> None:
+    def _send_pending_stop(self, peer: Peer) -> None:
         """Send a pending stop to a run that has just come."""
         if self._stopping:
             self._stop(max(self._stopping), peer)
@@ -250,7 +250,7 @@ class Robots:
                 if robot is not None:
                     robot.receive(peer, f.read_at_relay(content))
             except ProtocolError as error:
-                self._malformed.tell(f"robot {peer.user}: {error}")
+                self._malformed.log_once(f"robot {peer.user}: {error}")
             await asyncio.sleep(0)
 
     async def look(self) -> None:

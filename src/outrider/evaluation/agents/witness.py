@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from outrider.console import messages as m
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.server import ConsoleServer, ConsoleSettings
-from outrider.console.switched.switches import NOT_EMULATED, Switch
+from outrider.console.switching.switches import NOT_EMULATED, Switch
 from outrider.core.language.actions import ActionTable
 from outrider.core.values import Pose2D, Velocity, wrap_angle
 from outrider.evaluation.agents.hostile_calls import Bound, bound_of

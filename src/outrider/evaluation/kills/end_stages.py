@@ -231,7 +231,7 @@ def hold(parameter_file: Path, names: Sequence[str]) -> None:
         for name in names:
             start_node(supervisor, name, parameter_file)
         print(json.dumps(supervisor.pids()), flush=True)
-        ending.asked.wait()
+        ending.requested.wait()
 
 
 if __name__ == "__main__":

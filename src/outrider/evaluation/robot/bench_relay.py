@@ -21,11 +21,11 @@ import numpy as np
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from outrider.console.drawn.frames import picture_number
+from outrider.console.drawing.frames import picture_number
 from outrider.console.relay.robot_end import RobotEnd
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
-from outrider.console.switched.switches import NOT_EMULATED, Switch
+from outrider.console.switching.switches import NOT_EMULATED, Switch
 from outrider.core.errors import LinkError
 from outrider.core.values import LinkState, Velocity
 from outrider.evaluation.common.legends import LEGENDS
@@ -163,7 +163,9 @@ def _opened(robot: _NotingRobot) -> Iterator[tuple[ConsoleServer, dict[str, _Pag
         create_keys(keys, (ROBOT,))
         endpoint, port = stack.enter_context(_relay_process(keys))
         end = RobotEnd(lambda: RobotTunnel(endpoint, load_client_keys(keys / f"{ROBOT}.key")))
-        console = stack.enter_context(closing(ConsoleServer(robot, ConsoleSettings(port=0), beside=end.run)))
+        console = stack.enter_context(
+            closing(ConsoleServer(robot, ConsoleSettings(port=0), alongside=end.run))
+        )
         _await(lambda: end.state is LinkState.CONNECTED)
         places = zip(WAYS, ((console.port, ""), (port, f"/robots/{ROBOT}")), strict=True)
         pages = {way: _Page(stack.enter_context(_connected(*place))) for way, place in places}

@@ -20,7 +20,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from outrider.console.drawn.frames import picture_number
+from outrider.console.drawing.frames import picture_number
 from outrider.core.errors import LinkError
 
 HELLO, TAKE = '{"do": "hello"}', '{"do": "take"}'

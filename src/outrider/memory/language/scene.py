@@ -33,7 +33,7 @@ class Seen:
 def things_seen(text: str) -> list[Seen]:
     """Returns the things that a text locates, without those it rules out ("no red ball") or too far away."""
     reason = text.partition("\n")[2]
-    seen = [_seen(found) for found in _SEEN.finditer(reason)]
+    seen = [_seen(match) for match in _SEEN.finditer(reason)]
     return [thing for thing in seen if thing is not None]
 
 
@@ -44,11 +44,11 @@ def place_of(thing: Seen, pose: Pose2D, home: str) -> Place:
     return Place(x, pose.y + thing.distance_m * math.sin(heading), home)
 
 
-def _seen(found: re.Match[str]) -> Seen | None:
-    words = found["what"].split()
-    metres = float(found["metres"])
+def _seen(match: re.Match[str]) -> Seen | None:
+    words = match["what"].split()
+    metres = float(match["metres"])
     if words[0] in ("no", "not") or len(words) > MAX_NAME_WORDS or not 0.0 < metres <= MAX_DISTANCE_M:
         return None
     what = DOOR if words == ["way", "out"] else " ".join(words)
-    degrees = int(found["degrees"] or 0) * (-1 if found["side"] == "right" else 1)
+    degrees = int(match["degrees"] or 0) * (-1 if match["side"] == "right" else 1)
     return Seen(what, math.radians(degrees), metres) if abs(degrees) <= 180 else None

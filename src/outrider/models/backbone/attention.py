@@ -38,8 +38,8 @@ class Segment:
 
     def continues(self, other: Segment) -> bool:
         """Return whether this segment directly follows the other in a run."""
-        beside = other.cache.block is self.cache.block and other.cache.index + 1 == self.cache.index
-        return beside and (other.span, other.window) == (self.span, self.window)
+        adjacent = other.cache.block is self.cache.block and other.cache.index + 1 == self.cache.index
+        return adjacent and (other.span, other.window) == (self.span, self.window)
 
 
 @dataclass(frozen=True)
@@ -119,16 +119,16 @@ def _run(segments: Sequence[Segment], num_rows: int, group: int, dtype: torch.dt
     first, last = segments[0], segments[-1]
     block, window, num_slots = first.cache.block, first.window, first.cache.block.keys[0].shape[1]
     rows = slice(first.row, last.row + last.count)
-    visible = torch.tensor([[one.start + place for place in one.places()] for one in segments])
+    visible = torch.tensor([[segment.start + place for place in segment.places()] for segment in segments])
     mask = _causal_mask(visible, first.span, group, dtype)
-    begins = [one.cache.index * num_slots + one.start for one in segments]
+    begins = [segment.cache.index * num_slots + segment.start for segment in segments]
     slots: slice | Tensor = slice(begins[0], begins[0] + first.count)
     queries: slice | Tensor = slice(first.row, first.row + window)
     answers: slice | Tensor = slice(0, first.count)
     if len(segments) > 1 or first.row + window > num_rows:
-        queries = torch.tensor([one.row + place for one in segments for place in one.places()])
+        queries = torch.tensor([segment.row + place for segment in segments for place in segment.places()])
     if len(segments) > 1:
-        sizes = [range(one.count) for one in segments]
+        sizes = [range(segment.count) for segment in segments]
         slots = torch.tensor([b + place for b, own in zip(begins, sizes, strict=True) for place in own])
         answers = torch.tensor([number * window + place for number, own in enumerate(sizes) for place in own])
     return Run(

@@ -108,44 +108,44 @@ def run_together(
     `pause` is called after each layer but the last.
     """
     rows: list[list[Tensor]] = [[] for _ in texts]
-    by_place = sorted(range(len(texts)), key=lambda index: texts[index].cache.place)
-    forwards = list(zip_longest(*(one.slices() for one in texts)))
+    by_location = sorted(range(len(texts)), key=lambda index: texts[index].cache.location)
+    forwards = list(zip_longest(*(session_text.slices() for session_text in texts)))
     read = reader_of_slices(read, texts, len(forwards))
     for slices in forwards:
-        present = [index for index in by_place if slices[index] is not None]
+        present = [index for index in by_location if slices[index] is not None]
         parts = [slices[index] for index in present]
-        tell = None if heads is None or read is None else _teller(heads, read, present, parts)
-        for index, logits in zip(present, _run(text, parts, _both(tell, pause)), strict=True):
+        on_layer = None if heads is None or read is None else _exit_reader(heads, read, present, parts)
+        for index, logits in zip(present, _run(text, parts, _both(on_layer, pause)), strict=True):
             rows[index].append(logits)
     return [torch.cat(parts) for parts in rows]
 
 
-def _teller(
+def _exit_reader(
     heads: ExitHeads, read: ExitReader, present: Sequence[int], parts: Sequence[Appended]
 ) -> AfterLayer:
     """Return a callback that reads the exits' logits after their layers, for all texts in one product."""
     ends = list(accumulate(len(part.token_ids) for part in parts))
-    places = list(zip(present, [0, *ends], ends, strict=False))
+    row_ranges = list(zip(present, [0, *ends], ends, strict=False))
 
-    def tell(layer: int, _: Tensor, unit: Tensor) -> None:
+    def on_layer(layer: int, _: Tensor, unit: Tensor) -> None:
         index = heads.index_of(layer)
         if index is None:
             return
         logits = heads.logits(index, unit)
-        reading = read(index, [(number, logits[first:end]) for number, first, end in places])
+        reading = read(index, [(number, logits[first:end]) for number, first, end in row_ranges])
         if reading is not None:
             reading.observe(reading.chosen.cpu())
 
-    return tell
+    return on_layer
 
 
-def _both(tell: AfterLayer | None, pause: Pause | None) -> AfterLayer | None:
+def _both(on_layer: AfterLayer | None, pause: Pause | None) -> AfterLayer | None:
     if pause is None:
-        return tell
+        return on_layer
 
     def after_layer(layer: int, hidden: Tensor, unit: Tensor) -> None:
-        if tell is not None:
-            tell(layer, hidden, unit)
+        if on_layer is not None:
+            on_layer(layer, hidden, unit)
         pause()
 
     return after_layer

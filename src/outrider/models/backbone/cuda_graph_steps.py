@@ -30,7 +30,7 @@ from outrider.models.backbone.attention import fold, unfold
 from outrider.models.backbone.batch import Appended, decode_slices, reader_of_slices
 from outrider.models.backbone.early_exits import ExitHeads
 from outrider.models.backbone.kv_cache import CacheBlock, StaticCache
-from outrider.models.backbone.step_launchers import DirectLauncher, GraphLauncher, Heard, Launcher
+from outrider.models.backbone.step_launchers import DirectLauncher, GraphLauncher, Launcher, OnExit
 from outrider.models.backbone.text_stack import LayerWeights, TextShape, TextStack, project, transform
 
 STEP_ROWS = ROWS_TOGETHER["cuda"]
@@ -70,7 +70,7 @@ def step_spans(num_slots: int) -> Iterator[int]:
         yield span
 
 
-def step_numbers(given: Mapping[int, StepTokens], num_sequences: int, num_slots: int) -> list[list[int]]:
+def step_numbers(tokens_of: Mapping[int, StepTokens], num_sequences: int, num_slots: int) -> list[list[int]]:
     """Return for each row of a step its token, rotary position, last visible slot, and slot in the block.
 
     Spare rows of a sequence repeat its last token in the same slot. A sequence without tokens writes to its
@@ -78,14 +78,14 @@ def step_numbers(given: Mapping[int, StepTokens], num_sequences: int, num_slots:
     """
     rows = []
     for index in range(num_sequences):
-        mine, first = given.get(index), index * num_slots
+        mine, first = tokens_of.get(index), index * num_slots
         for row in range(STEP_ROWS):
             if mine is None:
                 rows.append((0, 0, 0, first + num_slots - 1))
                 continue
-            place = min(row, len(mine.token_ids) - 1)
-            slot = mine.start + place
-            rows.append((mine.token_ids[place], mine.position + place, slot, first + slot))
+            offset = min(row, len(mine.token_ids) - 1)
+            slot = mine.start + offset
+            rows.append((mine.token_ids[offset], mine.position + offset, slot, first + slot))
     return [list(column) for column in zip(*rows, strict=True)]
 
 
@@ -111,15 +111,17 @@ class SegmentedStep:
         self.logits = self._inputs
 
     @torch.inference_mode()
-    def run(self, given: Mapping[int, StepTokens], heard: Heard | None, pause: Pause | None = None) -> Tensor:
+    def run(
+        self, tokens_of: Mapping[int, StepTokens], on_exit: OnExit | None, pause: Pause | None = None
+    ) -> Tensor:
         """Run a step; return logits (rows of the step, V) on the device, which the next step overwrites."""
-        on_gpu, numbers = self._inputs.is_cuda, step_numbers(given, self._num_sequences, self._num_slots)
+        on_gpu, numbers = self._inputs.is_cuda, step_numbers(tokens_of, self._num_sequences, self._num_slots)
         # Streams, events and captures use the thread's current device, not that of the tensors.
         with torch.cuda.device(self._inputs.device) if on_gpu else nullcontext():
             self._inputs.copy_(torch.tensor(numbers, pin_memory=on_gpu), non_blocking=True)
             if self._launcher is None:
                 self._launcher = GraphLauncher(self) if on_gpu else DirectLauncher(self)
-            self._launcher.run(heard, pause)
+            self._launcher.run(on_exit, pause)
         return self.logits
 
     def segments(self) -> Iterator[Callable[[], None]]:
@@ -134,8 +136,8 @@ class SegmentedStep:
         if index == 0:
             self._begin()
         layer, cached = self._text.layers[index], (self._block.keys[index], self._block.values[index])
-        given = layer, self._hidden, self._rotation, self._text.shape, self._num_sequences
-        queries, *new = self._project(*given)
+        arguments = layer, self._hidden, self._rotation, self._text.shape, self._num_sequences
+        queries, *new = self._project(*arguments)
         for slots, rows in zip(cached, new, strict=True):
             slots.flatten(0, 1).index_copy_(0, self._places, rows.to(slots.dtype))
         keys, values = (slots[:, : self._span].transpose(1, 2) for slots in cached)
@@ -188,15 +190,15 @@ class Fused:
         self._function = function
         self._run = torch.compile(function, dynamic=False, **options)
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:
         if self._run is not self._function:
             try:
-                return self._run(*given)
+                return self._run(*args)
             except Exception as error:
                 reason = " ".join(str(error).split())[:200] or type(error).__name__
                 _log.warning("a target's layers run unfused, for torch.compile failed: %s", reason)
                 self._run = self._function
-        return self._function(*given)
+        return self._function(*args)
 
 
 class StepCache:
@@ -254,12 +256,12 @@ def _run(
 ) -> list[Tensor]:
     """Run one step; return copies of the logits that are kept."""
 
-    def heard(index: int, logits: Tensor) -> Reading | None:
+    def on_exit(index: int, logits: Tensor) -> Reading | None:
         assert read is not None
         return read(index, [(part.number, _rows(logits, part)) for part in parts])
 
-    given = {part.index: part.tokens for part in parts}
-    logits = step.run(given, None if read is None else heard, pause)
+    tokens_of = {part.index: part.tokens for part in parts}
+    logits = step.run(tokens_of, None if read is None else on_exit, pause)
     return list(
         torch.cat([_rows(logits, part) for part in parts]).split(
             [len(part.tokens.token_ids) for part in parts]

@@ -76,7 +76,8 @@ class DraftHead:
         self._token_ids = weights.token_ids.to(device)
         self._head = text.head.columns(weights.token_ids).to(device).float() * gain.unsqueeze(1)
         self._reader = _solver(self._head)
-        self._weights = tuple(one.to(device).float() for one in (weights.keep, weights.mix, weights.out))
+        parts = (weights.keep, weights.mix, weights.out)
+        self._weights = tuple(part.to(device).float() for part in parts)
 
     def begin(self, row: Tensor) -> Tensor:
         """Return the state (hidden,) from which the target computed its logits (V,)."""
@@ -105,8 +106,8 @@ def _solver(head: Tensor) -> Tensor:
 def write_head(folder: Path, weights: HeadWeights, text: TextStack) -> Path:
     """Write a model folder's draft head in bf16, bound to the weights that it is for. Raises ConfigError."""
     tensors = {_TOKEN_IDS: weights.token_ids}
-    for name, one in ((_KEEP, weights.keep), (_MIX, weights.mix), (_OUT, weights.out)):
-        tensors[name] = one.to(torch.bfloat16).contiguous()
+    for name, weight in ((_KEEP, weights.keep), (_MIX, weights.mix), (_OUT, weights.out)):
+        tensors[name] = weight.to(torch.bfloat16).contiguous()
     path = folder / HEAD_FILE
     replace_file(path, save(tensors, metadata={BACKBONE: backbone_fingerprint(text)}))
     return path
@@ -142,6 +143,6 @@ def _objection(tensors: Mapping[str, Tensor], text: TextStack) -> str | None:
         return f"keep {tuple(keep.shape)} and out {tuple(out.shape)} do not fit the model"
     if mix.shape != (2 * hidden, 2 * out.shape[0]):
         return f"mix {tuple(mix.shape)} does not fit the model"
-    if not all(one.isfinite().all() for one in (keep, mix, out)):
+    if not all(weight.isfinite().all() for weight in (keep, mix, out)):
         return "weights are not finite"
     return None

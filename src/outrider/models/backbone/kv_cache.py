@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from outrider.models.backbone.out_of_memory import telling_out_of_memory
+from outrider.models.backbone.out_of_memory import reporting_out_of_memory
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class StaticCache:
             own[:, self.index, start:end] = its[:, other.index, start:end]
 
     @property
-    def place(self) -> tuple[int, int]:
+    def location(self) -> tuple[int, int]:
         """The sort key by which neighbours follow each other."""
         return id(self.block), self.index
 
@@ -78,16 +78,16 @@ class CachePool:
         """Return a cache. Raises OutOfMemoryError if it needs a new block that does not fit."""
         if not self._free:
             self._grow()
-        place = heapq.heappop(self._free)
-        cache = StaticCache(self._blocks[place[0]], place[1])
-        weakref.finalize(cache, heapq.heappush, self._free, place)
+        location = heapq.heappop(self._free)
+        cache = StaticCache(self._blocks[location[0]], location[1])
+        weakref.finalize(cache, heapq.heappush, self._free, location)
         return cache
 
     def _grow(self) -> None:
         """Allocate a block of zeros: slots beyond the valid length are masked, but must be finite."""
         shape = self._shape
         size = (shape.num_layers, self._block_size, shape.num_slots, shape.num_kv_heads, shape.head_dim)
-        with telling_out_of_memory("open another session", "wait, or lower max_sessions or max_length"):
+        with reporting_out_of_memory("open another session", "wait, or lower max_sessions or max_length"):
             keys, values = (torch.zeros(size, dtype=self._dtype, device=self._device) for _ in range(2))
         for index in range(self._block_size):
             heapq.heappush(self._free, (len(self._blocks), index))

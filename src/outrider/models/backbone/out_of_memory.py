@@ -37,12 +37,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def says_out_of_memory(error: Exception) -> bool:
     """Return whether a library's own exception says that memory is exhausted."""
-    said = str(error).strip().lower()
-    return said in _WHOLE_SIGNS or any(sign in said for sign in _SIGNS)
+    text = str(error).strip().lower()
+    return text in _WHOLE_SIGNS or any(sign in text for sign in _SIGNS)
 
 
 @contextmanager
-def telling_out_of_memory(what: str, remedy: str) -> Iterator[None]:
+def reporting_out_of_memory(what: str, remedy: str) -> Iterator[None]:
     """Raise OutOfMemoryError if the block runs out of memory; pass on all other errors."""
     try:
         yield
@@ -52,18 +52,18 @@ def telling_out_of_memory(what: str, remedy: str) -> Iterator[None]:
         raise OutOfMemoryError(f"there is not enough memory to {what}: {remedy}") from None
 
 
-def tells_out_of_memory(load: Callable[Concatenate[Path, P], T]) -> Callable[Concatenate[Path, P], T]:
+def reports_out_of_memory(load: Callable[Concatenate[Path, P], T]) -> Callable[Concatenate[Path, P], T]:
     """Decorate a function that loads a folder, so that it raises OutOfMemoryError."""
 
     @wraps(load)
-    def told(folder: Path, *args: P.args, **kwargs: P.kwargs) -> T:
+    def reporting(folder: Path, *args: P.args, **kwargs: P.kwargs) -> T:
         remedy = (
             "close other programs, choose a smaller precision or a smaller checkpoint, or raise ulimit -v"
         )
-        with telling_out_of_memory(f"load {folder}", remedy):
+        with reporting_out_of_memory(f"load {folder}", remedy):
             return load(folder, *args, **kwargs)
 
-    return told
+    return reporting
 
 
 def give_back_freed() -> None:

@@ -23,7 +23,7 @@ _CAPTURING = defaultdict[int, threading.Lock](threading.Lock)
 other threads, such as a prompt of another model, may go on (`thread_local`).
 """
 
-Heard = Callable[[int, Tensor], Reading | None]
+OnExit = Callable[[int, Tensor], Reading | None]
 """Called with an exit's index and its logits (rows of the step, S) on a device; must not wait for it."""
 
 
@@ -44,8 +44,8 @@ class Launcher(Protocol):
     It calls `pause` between segments, as long as an abort would still save anything.
     """
 
-    def run(self, heard: Heard | None, pause: Pause | None) -> None:
-        """Run all segments; call `heard` at each exit and `pause` between segments."""
+    def run(self, on_exit: OnExit | None, pause: Pause | None) -> None:
+        """Run all segments; call `on_exit` at each exit and `pause` between segments."""
 
 
 class DirectLauncher:
@@ -55,13 +55,13 @@ class DirectLauncher:
         self._step = step
         self._segments = list(step.segments())
 
-    def run(self, heard: Heard | None, pause: Pause | None) -> None:
+    def run(self, on_exit: OnExit | None, pause: Pause | None) -> None:
         """Run the segments in turn; wait at each exit for what is read of it."""
         for number, segment in enumerate(self._segments):
             segment()
             index = self._step.exit_after.get(number)
-            if heard is not None and index is not None:
-                reading = heard(index, self._step.exit_rows[index])
+            if on_exit is not None and index is not None:
+                reading = on_exit(index, self._step.exit_rows[index])
                 if reading is not None:
                     reading.observe(reading.chosen.cpu())
             if pause is not None and number < len(self._segments) - 1:
@@ -111,7 +111,7 @@ class GraphLauncher:
         self._copied = [torch.cuda.Event() for _ in self._exits]
         self._lead = Lead(looks_at_work)
 
-    def run(self, heard: Heard | None, pause: Pause | None) -> None:
+    def run(self, on_exit: OnExit | None, pause: Pause | None) -> None:
         """Run all segments. If exits are read or a pause is given, only few further segments are queued.
 
         So little is left to run when the step is aborted. Once all segments are queued, an abort would save
@@ -119,12 +119,12 @@ class GraphLauncher:
         """
         launched, whole = 0, len(self._graphs)
         for number, computed in enumerate(self._computed):
-            index = None if heard is None else self._exit_after.get(number)
+            index = None if on_exit is None else self._exit_after.get(number)
             if index is None and (pause is None or launched == whole):
                 continue
             launched = self._launch(launched, number + 1)
-            if heard is not None and index is not None:
-                self._read(number, index, heard)
+            if on_exit is not None and index is not None:
+                self._read(number, index, on_exit)
             if pause is not None and launched < whole:
                 computed.synchronize()
                 pause()
@@ -147,7 +147,7 @@ class GraphLauncher:
                 self._computed[number].record()
         return first + len(queued)
 
-    def _read(self, number: int, index: int, heard: Heard) -> None:
+    def _read(self, number: int, index: int, on_exit: OnExit) -> None:
         """Read the exit that ends a segment, while the device computes on.
 
         What is read is copied to pinned memory. Exits are read one after the other, so that one's result
@@ -157,7 +157,7 @@ class GraphLauncher:
         pinned: Tensor | None = None
         with torch.cuda.stream(self._reading):
             self._reading.wait_event(self._computed[number])
-            reading = heard(index, self._exits[index])
+            reading = on_exit(index, self._exits[index])
             if reading is not None:
                 pinned = reading.chosen.to("cpu", non_blocking=True)
             self._copied[index].record()

@@ -71,7 +71,7 @@ class LayerWeights:
     def to(self, device: torch.device) -> LayerWeights:
         """Return a copy on the device."""
         weights = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: one.to(device) for name, one in weights.items() if one is not None})
+        return replace(self, **{name: part.to(device) for name, part in weights.items() if part is not None})
 
 
 @dataclass(frozen=True)

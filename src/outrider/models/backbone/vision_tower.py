@@ -40,7 +40,7 @@ class Features:
 
     def float(self) -> Features:
         """Return a copy in float32."""
-        return Features(self.tokens.float(), tuple(one.float() for one in self.deep))
+        return Features(self.tokens.float(), tuple(feature.float() for feature in self.deep))
 
 
 Encoding = Generator[None, None, Features]
@@ -68,9 +68,9 @@ def _encode_qwen3(tower: Any, patches: Tensor, rows: int, columns: int) -> Encod
     """Encode with learned positions, interpolated to the still's grid, and with deep features."""
     hidden = tower.patch_embed(patches)
     indices, weights = _interpolation(tower.num_grid_per_side, rows, columns, tower.spatial_merge_size)
-    places = tower.pos_embed(indices.to(hidden.device)) * weights.to(hidden.device).unsqueeze(-1)
+    positions = tower.pos_embed(indices.to(hidden.device)) * weights.to(hidden.device).unsqueeze(-1)
     mergers = dict(zip(tower.deepstack_visual_indexes, tower.deepstack_merger_list, strict=True))
-    return _run_blocks(tower, hidden + places.sum(1).to(hidden.dtype), rows, columns, mergers)
+    return _run_blocks(tower, hidden + positions.sum(1).to(hidden.dtype), rows, columns, mergers)
 
 
 ENCODERS: dict[type, Callable[[Any, Tensor, int, int], Encoding]] = {
@@ -110,9 +110,10 @@ def _attend(hidden: Tensor, block: Any, rotation: Rotation) -> Tensor:
 
 def _rotation(tower: Any, rows: int, columns: int) -> Rotation:
     """Return cosines and signed sines (N, 1, head_dim) for `rotate`, in float32."""
-    places = _places(rows, columns, tower.spatial_merge_size).to(tower.rotary_pos_emb.inv_freq.device)
+    device = tower.rotary_pos_emb.inv_freq.device
+    positions = _patch_positions(rows, columns, tower.spatial_merge_size).to(device)
     # Of its first argument only device and type are used.
-    cos, sin = tower.rotary_pos_emb(places, places)
+    cos, sin = tower.rotary_pos_emb(positions, positions)
     signs = torch.ones_like(sin[:1])
     signs[:, : sin.shape[1] // 2] = -1.0
     return cos.unsqueeze(1), (sin * signs).unsqueeze(1)
@@ -122,14 +123,14 @@ def _rotation(tower: Any, rows: int, columns: int) -> Rotation:
 def _interpolation(side: int, rows: int, columns: int, merge: int) -> tuple[Tensor, Tensor]:
     """Return which of `side`^2 learned positions (N, 4) make up each patch's, and their weights (N, 4)."""
     grid = torch.tensor([[1, rows, columns]])
-    found: tuple[Tensor, Tensor] = get_vision_interpolation_indices_and_weights(
+    interpolation: tuple[Tensor, Tensor] = get_vision_interpolation_indices_and_weights(
         grid, side, align_corners=True, spatial_merge_size=merge
     )
-    return found
+    return interpolation
 
 
 @lru_cache(maxsize=8)
-def _places(rows: int, columns: int, merge: int) -> Tensor:
+def _patch_positions(rows: int, columns: int, merge: int) -> Tensor:
     """Return row and column (N, 2) of each patch."""
     grid = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"))
     blocks = grid.view(2, rows // merge, merge, columns // merge, merge)

@@ -71,48 +71,48 @@ def read_format(config_file: Path) -> StoredFormat | None:
     """
     content = read_settings(config_file)
     older = content.get("compression_config")
-    given = content.get("quantization_config", older and {"quant_method": "compressed-tensors"})
-    if given is None and isinstance(content.get("quantization"), dict):
+    settings = content.get("quantization_config", older and {"quant_method": "compressed-tensors"})
+    if settings is None and isinstance(content.get("quantization"), dict):
         raise ModelError(f"{config_file}: MLX has quantized this checkpoint for Apple's chips: {_REMEDY}")
-    if given is None:
+    if settings is None:
         return None
-    if not isinstance(given, dict):
+    if not isinstance(settings, dict):
         raise ModelError(
-            f"{config_file}: quantization_config is {given!r}, and must be an object with a quant_method: "
+            f"{config_file}: quantization_config is {settings!r}, and must be an object with a quant_method: "
             "restore the file"
         )
-    method = given.get("quant_method")
+    method = settings.get("quant_method")
     if method == "torchao":
         return None
     if method not in ("awq", "gptq"):
         raise ModelError(
             f"{config_file}: weights quantized by {method or 'an unknown method'} are not read: {_REMEDY}"
         )
-    form, bits = _form(given, method), given["bits"] if "bits" in given else given.get("w_bit", 0)
-    group_size = given["group_size"] if "group_size" in given else given.get("q_group_size", 128)
+    form, bits = _form(settings, method), settings["bits"] if "bits" in settings else settings.get("w_bit", 0)
+    group_size = settings["group_size"] if "group_size" in settings else settings.get("q_group_size", 128)
     known = {"awq": ("gemm",), "gptq": ("gptq", "gptq_v2")}[method]
     checks = (
         ("bits", bits, isinstance(bits, int) and bits in ((4,) if method == "awq" else (4, 8))),
         ("layout", form, form in known),
-        ("zero_point", given.get("zero_point"), bool(given.get("zero_point", True))),
+        ("zero_point", settings.get("zero_point"), bool(settings.get("zero_point", True))),
         ("group_size", group_size, _is_group(group_size)),
-        ("lm_head", given.get("lm_head"), not given.get("lm_head")),
-        ("dynamic", given.get("dynamic"), _changes_nothing(given.get("dynamic"))),
+        ("lm_head", settings.get("lm_head"), not settings.get("lm_head")),
+        ("dynamic", settings.get("dynamic"), _changes_nothing(settings.get("dynamic"))),
     )
     for name, value, is_read in checks:
         if not is_read:
             raise ModelError(f"{config_file}: {method} with {name} {value!r} cannot be read: {_REMEDY}")
-    symmetric, ordered = (bool(given.get(name, False)) for name in ("sym", "desc_act"))
+    symmetric, ordered = (bool(settings.get(name, False)) for name in ("sym", "desc_act"))
     return StoredFormat(method, bits, group_size, symmetric, int(form == "gptq"), ordered)
 
 
-def _form(given: dict[str, Any], method: str) -> str:
+def _form(settings: dict[str, Any], method: str) -> str:
     """Return the layout: AWQ's `version`, GPTQ's `checkpoint_format`, or the flag of old Marlin files."""
     if method == "awq":
-        return str(given.get("version") or given.get("format") or "gemm").lower()
-    if given.get("is_marlin_format"):
+        return str(settings.get("version") or settings.get("format") or "gemm").lower()
+    if settings.get("is_marlin_format"):
         return "marlin"
-    return str(given.get("checkpoint_format") or given.get("format") or "gptq").lower()
+    return str(settings.get("checkpoint_format") or settings.get("format") or "gptq").lower()
 
 
 def _changes_nothing(dynamic: Any) -> bool:
@@ -134,14 +134,14 @@ class StoredLayers:
         """`shapes`: those of the configured weights, by their full names."""
         self._format, self._config_file = layout, files[0].parent / CONFIG_FILE
         self._shapes = {found[1]: shape for name, shape in shapes.items() if (found := _in_layers(name))}
-        self._places: dict[str, tuple[Path, str]] = {}
+        self._locations: dict[str, tuple[Path, str]] = {}
         for path in files:
             with safe_open(path, framework="pt") as file:
                 for name in file.keys():  # noqa: SIM118
                     found = _in_layers(name)
                     if found is not None:
-                        self._places[found[1]] = path, name
-        if not any(name.endswith(".qweight") for name in self._places):
+                        self._locations[found[1]] = path, name
+        if not any(name.endswith(".qweight") for name in self._locations):
             raise ModelError(
                 f"{files[0].parent} says that {layout.method} has quantized it, and none of its layers is: "
                 "restore config.json and weights from one checkpoint"
@@ -154,7 +154,7 @@ class StoredLayers:
         """
         stem = f"{index}.{name}"
         weight = self._weight(stem)
-        bias = self._read(f"{stem}.bias") if f"{stem}.bias" in self._places else None
+        bias = self._read(f"{stem}.bias") if f"{stem}.bias" in self._locations else None
         wanted = self._shapes[f"{stem}.weight"]
         numbers = weight if isinstance(weight, Tensor) else weight.values
         check_shape(self._config_file, f"layers.{stem}.weight", tuple(numbers.shape), wanted)
@@ -163,25 +163,25 @@ class StoredLayers:
         return StoredPart(weight, bias)
 
     def _weight(self, stem: str) -> Tensor | IntegerWeight:
-        if f"{stem}.qweight" not in self._places:
+        if f"{stem}.qweight" not in self._locations:
             return self._read(f"{stem}.weight")
         tensors = {
             kind: self._read(f"{stem}.{kind}")
             for kind in ("qweight", "qzeros", "scales", "g_idx")
-            if kind != "g_idx" or self._format.ordered or f"{stem}.g_idx" in self._places
+            if kind != "g_idx" or self._format.ordered or f"{stem}.g_idx" in self._locations
         }
         try:
             return integer_weight(tensors, self._format)
         except (RuntimeError, ValueError, IndexError) as error:
-            path = self._places[f"{stem}.qweight"][0]
+            path = self._locations[f"{stem}.qweight"][0]
             raise ModelError(
                 f"{path}: {stem} does not fit its quantization_config ({error}): restore the folder"
             ) from error
 
     def _read(self, name: str) -> Tensor:
-        if name not in self._places:
+        if name not in self._locations:
             raise ModelError(f"the checkpoint lacks layers.{name}: restore its folder")
-        path, full_name = self._places[name]
+        path, full_name = self._locations[name]
         try:
             with safe_open(path, framework="pt") as file:
                 tensor: Tensor = file.get_tensor(full_name)

@@ -65,14 +65,14 @@ def weights_mark(folder: Path, precision: Precision) -> str:
     for path in weight_files(folder):
         size = path.stat().st_size
         with path.open("rb") as file:
-            tensors = [] if is_gguf(path) else _tensor_places(file)
-            for place in (*range(0, size, max(_SAMPLE_BYTES, size // _SAMPLES)), *tensors):
-                file.seek(place)
+            tensors = [] if is_gguf(path) else _tensor_offsets(file)
+            for offset in (*range(0, size, max(_SAMPLE_BYTES, size // _SAMPLES)), *tensors):
+                file.seek(offset)
                 digest.update(file.read(_SAMPLE_BYTES))
     return digest.hexdigest()
 
 
-def _tensor_places(file: BinaryIO) -> list[int]:
+def _tensor_offsets(file: BinaryIO) -> list[int]:
     """Return the start of each tensor in an open safetensors file, in bytes."""
     length = int.from_bytes(file.read(8), "little")
     header = json.loads(file.read(length))
@@ -147,8 +147,8 @@ def _total_size(index: Path) -> int | None:
     if config.exists() and "quantization_config" in read_json(config):
         return None
     metadata = read_json(index).get("metadata")
-    said = metadata.get("total_size") if isinstance(metadata, dict) else None
-    return int(said) if isinstance(said, int | float) else None
+    content = metadata.get("total_size") if isinstance(metadata, dict) else None
+    return int(content) if isinstance(content, int | float) else None
 
 
 def _check_readable(path: Path) -> None:

@@ -173,7 +173,7 @@ def _bare(name: str) -> str:
     return _PREFIX.sub("", name)
 
 
-def check_finite(place: Path, name: str, numbers: Tensor) -> None:
+def check_finite(source: Path, name: str, numbers: Tensor) -> None:
     """Raise ModelError for a weight with NaN or infinity, with which no text could be written.
 
     Integers and weights quantized by another package are not checked. The check reads a few GB per second.
@@ -181,4 +181,4 @@ def check_finite(place: Path, name: str, numbers: Tensor) -> None:
     if type(numbers) is not Tensor or not numbers.is_floating_point() or not numbers.numel():
         return
     if numbers.itemsize > 1 and not all(bound.isfinite() for bound in numbers.aminmax()):
-        raise ModelError(f"{place}: {name} holds NaN or infinity: restore the folder, or train it again")
+        raise ModelError(f"{source}: {name} holds NaN or infinity: restore the folder, or train it again")

@@ -23,25 +23,25 @@ def is_plain(projection: Any) -> bool:
 
 def foreign_projections(modules: torch.nn.Module) -> list[torch.nn.Linear]:
     """Return the linear layers whose weights have another format."""
-    linear = (one for one in modules.modules() if isinstance(one, torch.nn.Linear))
-    return [one for one in linear if not is_plain(one)]
+    linear = (module for module in modules.modules() if isinstance(module, torch.nn.Linear))
+    return [module for module in linear if not is_plain(module)]
 
 
-def check_products(folder: Path, modules: torch.nn.Module, place: torch.device) -> None:
+def check_products(folder: Path, modules: torch.nn.Module, device: torch.device) -> None:
     """Try one product of each kind. Raises ModelError if the device does not support it.
 
     torchao's 4-bit tensors load anywhere, but most of them can be multiplied only on a GPU.
     """
-    kinds = {type(one.weight.data): one for one in foreign_projections(modules)}
-    for kind, one in kinds.items():
-        rows = torch.zeros(1, one.in_features, dtype=one.weight.dtype, device=place)
+    kinds = {type(module.weight.data): module for module in foreign_projections(modules)}
+    for kind, module in kinds.items():
+        rows = torch.zeros(1, module.in_features, dtype=module.weight.dtype, device=device)
         try:
-            copy.deepcopy(one).to(place)(rows)
+            copy.deepcopy(module).to(device)(rows)
         except Exception as error:  # torchao raises another one for each kind and device
             if is_out_of_memory(error):
                 raise
             raise ModelError(
-                f"{folder} has weights of torchao's {kind.__name__}, which cannot be multiplied on {place} "
+                f"{folder} has weights of torchao's {kind.__name__}, which cannot be multiplied on {device} "
                 f"({' '.join(str(error).split())[:200]}): choose another device, a checkpoint of 8 bits or "
                 "the one that is not quantized"
             ) from error

@@ -157,14 +157,14 @@ def build_text_stack(
     vocab_size: int,
     precision: Precision = "fp32",
     exact: bool = False,
-    place: torch.device | None = None,
+    device: torch.device | None = None,
 ) -> TextStack:
     """Fuse and pack the language half; its modules are freed layer by layer, so that large ones fit.
 
-    `exact`: integers stay integers, but all arithmetic is float32. `place`: the device that will run it;
+    `exact`: integers stay integers, but all arithmetic is float32. `device`: the device that will run it;
     its integers are packed there, and `TextStack.to` must move the rest.
     """
-    packer = pack_exactly if exact else partial(pack, place=place)
+    packer = pack_exactly if exact else partial(pack, device=device)
     language, config = _language(checkpoint), checkpoint.text_config
     form = LayerForm(architecture_of(config), text_shape(config), config.rms_norm_eps)
     layers = []

@@ -73,16 +73,16 @@ def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int |
         if name.endswith(_FOREIGN):
             read += count * header.num_bytes
             continue
-        one = count * (4 if precision == "fp32" else header.num_bytes)
-        read += one
+        layer_bytes = count * (4 if precision == "fp32" else header.num_bytes)
+        read += layer_bytes
         if _EMBEDDINGS in name:
             copied += 2 * count if precision != "fp32" and header.dtype != "BF16" else 0
             tied += count * BYTES[precision] if precision in ("int8", "int4") else 0
         if _HEAD in name:
             tied = -math.inf
         if stored_bits is None and not any(part in name for part in _WHOLE):
-            packed += count * BYTES[precision] - one
-            largest = max(largest, one)
+            packed += count * BYTES[precision] - layer_bytes
+            largest = max(largest, layer_bytes)
     return WeightBytes(
         int(read + max(packed, 0.0) + copied + 2 * largest), int(read + packed + max(tied, 0.0))
     )
@@ -106,10 +106,10 @@ def check_memory(
     kept = weights.kept + (0 if caches is None else caches.all_bytes)
     on_gpu = device is not None and device.type == "cuda"
     here = weights.loading if on_gpu else max(weights.loading, kept)
-    places = [(copies * here, available_bytes(), _times(copies), "")]
+    memories = [(copies * here, available_bytes(), _times(copies), "")]
     if on_gpu:
-        places.append((kept, available_on(device), "", f" on {device}"))
-    for needed, free, times, where in places:
+        memories.append((kept, available_on(device), "", f" on {device}"))
+    for needed, free, times, where in memories:
         if needed > free:
             raise OutOfMemoryError(
                 f"{folder} needs {needed / 2**30:.1f} GB to load as {precision}{times}, and "

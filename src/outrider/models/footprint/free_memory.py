@@ -38,28 +38,28 @@ def available_bytes(root: Path = Path("/")) -> float:
 
     Infinite if Linux does not report it.
     """
-    return min(_left_on_machine(root), *_left_in_groups(root))
+    return min(_free_on_machine(root), *_free_in_groups(root))
 
 
-def _left_on_machine(root: Path) -> float:
+def _free_on_machine(root: Path) -> float:
     lines = _text(root / "proc/meminfo").splitlines()
     kilobytes = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
     return math.inf if kilobytes is None else int(kilobytes) * 1024
 
 
-def _left_in_groups(root: Path) -> Iterator[float]:
+def _free_in_groups(root: Path) -> Iterator[float]:
     """Yield the memory left in this process's group and all above it; a container may see only its own."""
     yield math.inf
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        for one in _HIERARCHIES:
-            if one.controller in controllers.split(","):
+        for hierarchy in _HIERARCHIES:
+            if hierarchy.controller in controllers.split(","):
                 parts = path.strip("/").split("/")
                 for depth in range(len(parts) + 1):
-                    yield _left_in(root.joinpath(one.mount, *parts[:depth]), one)
+                    yield _free_in(root.joinpath(hierarchy.mount, *parts[:depth]), hierarchy)
 
 
-def _left_in(group: Path, names: _Hierarchy) -> float:
+def _free_in(group: Path, names: _Hierarchy) -> float:
     """Return the memory left in a group. Pages of files count as used, but are freed if memory is short."""
     limit, used = _text(group / names.limit).strip(), _text(group / names.used)
     if limit in ("", "max") or not used:

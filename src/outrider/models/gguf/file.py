@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from outrider.core.errors import ModelError
 from outrider.core.files.git_lfs import unreadable
-from outrider.models.gguf.layout import TensorPlace, read_layout
+from outrider.models.gguf.layout import TensorLocation, read_layout
 from outrider.models.gguf.names import module_name
 
 SUFFIX = ".gguf"
@@ -42,11 +42,11 @@ def gguf_of(model: Path) -> Path | None:
         return model
     if not model.is_dir() or (model / "config.json").exists():
         return None
-    found = sorted(filter(is_gguf, model.iterdir()))
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found)
+    files = sorted(filter(is_gguf, model.iterdir()))
+    if len(files) > 1:
+        names = ", ".join(path.name for path in files)
         raise ModelError(f"{model} holds several GGUF files, {names}: give the path of one")
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 @dataclass(frozen=True)
@@ -127,35 +127,37 @@ def _check_kind(path: Path, metadata: Mapping[str, Any]) -> None:
         )
 
 
-def _stored(path: Path, data: mmap.mmap, places: tuple[TensorPlace, ...]) -> Iterator[StoredTensor]:
+def _stored(path: Path, data: mmap.mmap, file_tensors: tuple[TensorLocation, ...]) -> Iterator[StoredTensor]:
     constants = import_gguf()
     known = {int(one): one for one in constants.GGMLQuantizationType}
-    seen: set[str] = set()
-    for place in places:
-        kind = known[place.kind].name if place.kind in known else str(place.kind)
+    names: set[str] = set()
+    for tensor in file_tensors:
+        kind = known[tensor.kind].name if tensor.kind in known else str(tensor.kind)
         if kind not in _READ:
             raise ModelError(
-                f"{path}: {place.name} is of the type {kind}, and {', '.join(_READ)} are read: choose "
+                f"{path}: {tensor.name} is of the type {kind}, and {', '.join(_READ)} are read: choose "
                 "another quantization of the model, such as Q4_K_M"
             )
-        name = module_name(place.name)
-        if name is None or name in seen:
-            what = "a second" if name in seen else "a tensor that no Qwen2 model has,"
-            raise ModelError(f"{path} holds {what} {place.name}: choose another file of the model")
-        seen.add(name)
-        block, block_bytes = constants.GGML_QUANT_SIZES[known[place.kind]]
-        yield StoredTensor(name, place.shape, kind, _rows(path, data, place, block, block_bytes))
+        name = module_name(tensor.name)
+        if name is None or name in names:
+            what = "a second" if name in names else "a tensor that no Qwen2 model has,"
+            raise ModelError(f"{path} holds {what} {tensor.name}: choose another file of the model")
+        names.add(name)
+        block, block_bytes = constants.GGML_QUANT_SIZES[known[tensor.kind]]
+        yield StoredTensor(name, tensor.shape, kind, _rows(path, data, tensor, block, block_bytes))
 
 
-def _rows(path: Path, data: mmap.mmap, place: TensorPlace, block: int, block_bytes: int) -> NDArray[np.uint8]:
+def _rows(
+    path: Path, data: mmap.mmap, tensor: TensorLocation, block: int, block_bytes: int
+) -> NDArray[np.uint8]:
     """Return a tensor's bytes (rows, bytes per row). Raises ModelError if they exceed the file."""
-    *outer, width = place.shape
+    *outer, width = tensor.shape
     if width % block:
-        raise ModelError(f"{path}: {place.name} is {width} wide, and its blocks {block}: {_REMEDY}")
+        raise ModelError(f"{path}: {tensor.name} is {width} wide, and its blocks {block}: {_REMEDY}")
     row_bytes, count = width // block * block_bytes, math.prod(outer)
-    if place.offset + count * row_bytes > len(data):
-        raise ModelError(f"{path} is cut off: {place.name} goes on past its {len(data)} bytes: {_REMEDY}")
-    flat = np.frombuffer(data, np.uint8, count * row_bytes, place.offset)
+    if tensor.offset + count * row_bytes > len(data):
+        raise ModelError(f"{path} is cut off: {tensor.name} goes on past its {len(data)} bytes: {_REMEDY}")
+    flat = np.frombuffer(data, np.uint8, count * row_bytes, tensor.offset)
     return flat.reshape(count, row_bytes)
 
 

@@ -37,7 +37,7 @@ _NUMBERS = {
 
 
 @dataclass(frozen=True)
-class TensorPlace:
+class TensorLocation:
     """A tensor's `shape` as torch has it, the number of its ggml type, and the start of its data."""
 
     name: str
@@ -51,7 +51,7 @@ class Layout:
     """The content of a header: the metadata by key, and the position of every tensor."""
 
     metadata: dict[str, Any]
-    tensors: tuple[TensorPlace, ...]
+    tensors: tuple[TensorLocation, ...]
 
 
 def read_layout(data: mmap.mmap | bytes) -> Layout:
@@ -75,7 +75,7 @@ def read_layout(data: mmap.mmap | bytes) -> Layout:
         raise ValueError(f"{_ALIGNMENT_KEY} is {alignment!r}")
     begin = -(-cursor.at // alignment) * alignment
     return Layout(
-        metadata, tuple(TensorPlace(one.name, one.shape, one.kind, begin + one.offset) for one in places)
+        metadata, tuple(TensorLocation(one.name, one.shape, one.kind, begin + one.offset) for one in places)
     )
 
 
@@ -120,7 +120,7 @@ class _Cursor:
             raise ValueError(f"it has an array of the unknown type {kind}")
         return self.numbers(_NUMBERS[kind], count)
 
-    def place(self) -> TensorPlace:
+    def place(self) -> TensorLocation:
         """Read a tensor's position; its offset counts from the start of the data section."""
         name, dimensions = self.string(), self.number("<u4")
         if not 1 <= dimensions <= _MOST_DIMENSIONS:
@@ -128,4 +128,4 @@ class _Cursor:
         shape = tuple(reversed(self.numbers("<u8", dimensions)))
         if math.prod(shape) == 0:
             raise ValueError(f"{name} has the shape {shape}")
-        return TensorPlace(name, shape, self.number("<u4"), self.number("<u8"))
+        return TensorLocation(name, shape, self.number("<u4"), self.number("<u8"))

@@ -86,14 +86,14 @@ def without_sheets(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def sheets_in(rgb: NDArray[np.uint8]) -> list[Mask]:
     """Return a mask per printed sheet of a picture, uint8 (H, W, 3) RGB, without what is in front."""
     view = _View.of(rgb)
-    beside = cv2.dilate(view.strokes, _square(5)) & view.pale & (1 - view.strokes)
+    margin = cv2.dilate(view.strokes, _square(5)) & view.pale & (1 - view.strokes)
     sheets: list[Mask] = []
     seen, taken = np.zeros_like(view.grey), np.zeros_like(view.grey)
     for _ in range(ROUNDS):
-        for place in _places(view.grey, beside & (1 - seen)):
-            if seen[place]:
+        for seed in _seeds(view.grey, margin & (1 - seen)):
+            if seen[seed]:
                 continue
-            like, piece = _paper_around(rgb, place)
+            like, piece = _paper_around(rgb, seed)
             sheet = view.sheet_of(like & piece, piece, taken)
             seen |= like & piece
             if sheet is not None:
@@ -121,12 +121,12 @@ def _spread_over(rgb: NDArray[np.uint8], taken: Mask) -> NDArray[np.uint8]:
     return colours[nearest]
 
 
-def _places(grey: NDArray[np.uint8], beside: Mask) -> Iterator[tuple[int, int]]:
+def _seeds(grey: NDArray[np.uint8], margin: Mask) -> Iterator[tuple[int, int]]:
     """Yield row and column of a bright pixel of each pale piece next to strokes.
 
     The brightest come first, because paper is brighter than its background.
     """
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(beside, connectivity=4)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(margin, connectivity=4)
     found: list[tuple[float, int, int]] = []
     for piece in range(1, count):
         left, top, width, height, area = stats[piece]
@@ -147,13 +147,13 @@ def _within(rgb: NDArray[np.uint8], colour: NDArray[np.float64], levels: float) 
     return np.minimum(cv2.inRange(rgb, low, high), 1)
 
 
-def _paper_around(rgb: NDArray[np.uint8], place: tuple[int, int]) -> tuple[Mask, Mask]:
+def _paper_around(rgb: NDArray[np.uint8], seed: tuple[int, int]) -> tuple[Mask, Mask]:
     """Return masks of all pixels with the colour of a place, and of the connected piece around it."""
-    like = _within(rgb, rgb[place].astype(float), PAPER_BAND)
+    like = _within(rgb, rgb[seed].astype(float), PAPER_BAND)
     _, labels = cv2.connectedComponents(
         cv2.morphologyEx(like, cv2.MORPH_CLOSE, _square(LINE_PX)), connectivity=4
     )
-    return like, (labels == labels[place]).astype(np.uint8)
+    return like, (labels == labels[seed]).astype(np.uint8)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from outrider.core.errors import ConfigError, OutOfMemoryError
 from outrider.core.ports import Chunk, ExitReader, ModelSession, OnExit, Pause, finish
 from outrider.core.values import Prompt, Successors
 from outrider.models.backbone.mrope import text_positions
-from outrider.models.backbone.out_of_memory import telling_out_of_memory
+from outrider.models.backbone.out_of_memory import reporting_out_of_memory
 from outrider.models.checkpoint.card import ModelCard
 from outrider.models.inputs.vision import VisionEncoder
 from outrider.models.onnx.blocks import GraphCache, Rows, Slots, Strand
@@ -233,7 +233,7 @@ class GraphSession:
             if not prompted.sessions:
                 self._model.prompted.pop(prompted.prompt, None)
                 return prompted.cache
-        with telling_out_of_memory("take in a prompt", "close other programs, or lower max_length"):
+        with reporting_out_of_memory("take in a prompt", "close other programs, or lower max_length"):
             return self._model.language.open_cache()
 
     def _follow(self, prompted: Prompted, path: Sequence[Node]) -> None:

@@ -83,7 +83,7 @@ def _greedy(profile: Profile, first_step: int, total: int) -> Iterator[Load]:
     waiting, step = list(range(profile.num_blocks)), first_step
     last_chunk = total - profile.num_blocks
     while waiting and step < total:
-        found = next(
+        run = next(
             (
                 load
                 for block in sorted(waiting, key=lambda block: (last_chunk + block >= step, -block))
@@ -91,12 +91,12 @@ def _greedy(profile: Profile, first_step: int, total: int) -> Iterator[Load]:
             ),
             None,
         )
-        if found is None:
+        if run is None:
             step += 1
             continue
-        waiting.remove(found.block)
-        step = found.last + 1
-        yield found
+        waiting.remove(run.block)
+        step = run.last + 1
+        yield run
 
 
 def _hidden(profile: Profile, waiting: Sequence[int], block: int, step: int, total: int) -> Load | None:

@@ -42,14 +42,14 @@ class SlotTree:
 
     def keep_only(self, paths: Iterable[Sequence[Node]]) -> None:
         """Free the slots of all nodes that are on none of these paths."""
-        kept = {node for path in paths for node in path}
-        left, gone = [self._root], []
-        while left:
-            node = left.pop()
-            gone += [one for one in node.after.values() if one not in kept]
-            node.after = {token_id: one for token_id, one in node.after.items() if one in kept}
-            left += node.after.values()
-        while gone:
-            node = gone.pop()
+        used = {node for path in paths for node in path}
+        unvisited, dropped = [self._root], []
+        while unvisited:
+            node = unvisited.pop()
+            dropped += [child for child in node.after.values() if child not in used]
+            node.after = {token_id: child for token_id, child in node.after.items() if child in used}
+            unvisited += node.after.values()
+        while dropped:
+            node = dropped.pop()
             self._free.append(node.slot)
-            gone += node.after.values()
+            dropped += node.after.values()

@@ -68,7 +68,7 @@ class Tiling:
     def __init__(self, outputs: int, inputs: int, group: int) -> None:
         """`outputs` fill whole tiles; a `group` of inputs, one of GROUPS, shares a scale."""
         self._outputs, self._inputs, self._group = outputs, inputs, group
-        self._abreast = next(one for one in _TILES_ABREAST if inputs % (TILE_INPUTS * one) == 0)
+        self._abreast = next(size for size in _TILES_ABREAST if inputs % (TILE_INPUTS * size) == 0)
         self._tiles: Tiles | None = None
 
     def put(self, first: int, levels: Tensor, scales: Tensor, zeros: Tensor) -> None:
@@ -121,4 +121,4 @@ def parts_of(
 
 def widest_group(inputs: int) -> int:
     """Return the largest group of GROUPS that divides `inputs`, for scales that all inputs share."""
-    return next(one for one in GROUPS if inputs % one == 0)
+    return next(size for size in GROUPS if inputs % size == 0)

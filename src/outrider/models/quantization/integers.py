@@ -31,7 +31,7 @@ class IntegerWeight:
 
     def to(self, device: torch.device) -> IntegerWeight:
         """Return a copy on the device."""
-        moved = [None if one is None else one.to(device) for one in (self.zeros, self.order)]
+        moved = [None if part is None else part.to(device) for part in (self.zeros, self.order)]
         return IntegerWeight(self.values.to(device), self.scales.to(device), self.bits, *moved)
 
     def part(self, outputs: slice) -> IntegerWeight:
@@ -74,23 +74,23 @@ def round_to_integers(weight: Tensor, bits: int, numbers_at_once: int = NUMBERS_
 
 def join_integers(weights: Sequence[IntegerWeight]) -> IntegerWeight:
     """Join weights that `are_alike` into one, with the outputs of all in order."""
-    values = side_by_side([one.values for one in weights])
-    scales = side_by_side([one.scales for one in weights])
+    values = side_by_side([weight.values for weight in weights])
+    scales = side_by_side([weight.scales for weight in weights])
     zeros = None
-    if any(one.zeros is not None for one in weights):
-        none = [torch.zeros_like(one.scales, dtype=torch.int8) for one in weights]
-        given = [one.zeros for one in weights]
-        zeros = side_by_side([n if own is None else own for own, n in zip(given, none, strict=True)])
+    if any(weight.zeros is not None for weight in weights):
+        none = [torch.zeros_like(weight.scales, dtype=torch.int8) for weight in weights]
+        own_zeros = [weight.zeros for weight in weights]
+        zeros = side_by_side([n if own is None else own for own, n in zip(own_zeros, none, strict=True)])
     return IntegerWeight(values, scales, weights[0].bits, zeros, weights[0].order)
 
 
-def are_alike(one: IntegerWeight, other: IntegerWeight) -> bool:
+def are_alike(first: IntegerWeight, other: IntegerWeight) -> bool:
     """Return whether two weights can be joined: same bits, group size and column order."""
-    if (one.bits, one.group) != (other.bits, other.group):
+    if (first.bits, first.group) != (other.bits, other.group):
         return False
-    if one.order is None or other.order is None:
-        return one.order is other.order
-    return torch.equal(one.order, other.order)
+    if first.order is None or other.order is None:
+        return first.order is other.order
+    return torch.equal(first.order, other.order)
 
 
 def side_by_side(tensors: Sequence[Tensor]) -> Tensor:

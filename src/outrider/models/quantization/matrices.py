@@ -218,12 +218,12 @@ class ForeignMatrix:
     @property
     def shape(self) -> tuple[int, int]:
         """Returns (inputs, outputs) of the projections together."""
-        return self.num_inputs, sum(one.out_features for one in self.projections)
+        return self.num_inputs, sum(projection.out_features for projection in self.projections)
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
         """Returns `rows` (M, in) times the weight, plus `addend` (M, out) if given."""
         narrow = rows.to(_dtype_of(self.projections[0]))
-        product = torch.cat([one(narrow) for one in self.projections], dim=-1).to(rows.dtype)
+        product = torch.cat([projection(narrow) for projection in self.projections], dim=-1).to(rows.dtype)
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
@@ -233,7 +233,7 @@ class ForeignMatrix:
 
     def to(self, device: torch.device) -> ForeignMatrix:
         """Returns the projections on the device."""
-        return ForeignMatrix(tuple(one.to(device) for one in self.projections), self.num_inputs)
+        return ForeignMatrix(tuple(known.to(device) for known in self.projections), self.num_inputs)
 
 
 def only_here(device: torch.device) -> ConfigError:
@@ -248,4 +248,4 @@ def only_here(device: torch.device) -> ConfigError:
 def _dtype_of(projection: Any) -> torch.dtype:
     """Returns the row type of a quantized projection: that of its bias or its scales."""
     tensors = [*projection.parameters(), *projection.buffers()]
-    return next((one.dtype for one in tensors if one.is_floating_point()), torch.float32)
+    return next((tensor.dtype for tensor in tensors if tensor.is_floating_point()), torch.float32)

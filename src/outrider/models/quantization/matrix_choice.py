@@ -41,31 +41,31 @@ def pack_exactly(weight: Tensor | IntegerWeight, precision: Precision) -> Matrix
 
 PACKED: dict[str, dict[int, Callable[[IntegerWeight, torch.device], Matrix]]] = {
     "cpu": {
-        8: lambda weight, place: Int8Matrix(weight.to(place)),
-        4: lambda weight, place: Int4Matrix(weight.to(place)),
+        8: lambda weight, device: Int8Matrix(weight.to(device)),
+        4: lambda weight, device: Int4Matrix(weight.to(device)),
     },
     "cuda": {8: TiledInt8Matrix.of, 4: TiledInt4Matrix.of},
 }
 """The packed matrices, by kind of device and bits per weight."""
 
 
-def pack(weight: Tensor | IntegerWeight, precision: Precision, place: torch.device | None = None) -> Matrix:
+def pack(weight: Tensor | IntegerWeight, precision: Precision, device: torch.device | None = None) -> Matrix:
     """Prepare a Linear's weight (out, in) for products. int4 needs `in` to be a multiple of INT4_GROUP.
 
     A checkpoint's 4-bit integers are kept at int4. All others are dequantized, and rounded anew if the
-    precision is one of integers. Integers are packed for `place`, on a GPU in its memory, or by default for
+    precision is one of integers. Integers are packed for `device`, on a GPU in its memory, or by default for
     the weight's device. Unpacked weights are not moved.
     """
     weight = _as_packed(weight, precision)
     if isinstance(weight, IntegerWeight):
-        place = weight.values.device if place is None else place
-        if place.type not in PACKED:
-            place = torch.device("cpu")
-        return PACKED[place.type][weight.bits](weight, place)
+        device = weight.values.device if device is None else device
+        if device.type not in PACKED:
+            device = torch.device("cpu")
+        return PACKED[device.type][weight.bits](weight, device)
     if precision == "fp32":
         return DenseMatrix(weight.detach().float().t().contiguous())
     # A CPU without bfloat16 products takes ten to forty times as long if these are ordered by input.
-    on_cpu = place is None or place.type == "cpu"
+    on_cpu = device is None or device.type == "cpu"
     whole = weight.detach().bfloat16().t()
     return DenseMatrix(whole if on_cpu else whole.contiguous())
 

@@ -38,12 +38,12 @@ from outrider.runtime.node_graph.stop_record import StopRecord
 STOP_REPEATS = 5
 # Periods of ticks after IDLE_AFTER_S without a motion. A simulated clock must be watched more often.
 IDLE_PERIOD_S, SIMULATED_IDLE_PERIOD_S, IDLE_AFTER_S = 0.5, 0.07, 1.0
-HAND_TOPICS = ("cmd_vel_joy", "cmd_vel_console")
-PEOPLE_TOPICS = ("e_stop", *HAND_TOPICS)
+MANUAL_TOPICS = ("cmd_vel_joy", "cmd_vel_console")
+PEOPLE_TOPICS = ("e_stop", *MANUAL_TOPICS)
 # How many emergency stops are remembered, since each may arrive on several subscriptions.
 REMEMBERED_STOPS = 64
 # How long to wait until subscribers have received the last report. The base stands by then.
-REPORT_TAKEN = Duration(seconds=0.3)
+REPORT_ACK_TIMEOUT = Duration(seconds=0.3)
 
 
 class ActionNode(OutriderNode):
@@ -89,9 +89,9 @@ class ActionNode(OutriderNode):
         and latched. These two subscriptions can only engage: an old or late release must not undo another
         stop.
         """
-        self._sources = {topic: PublisherCounter(self.value("joystick_s")) for topic in HAND_TOPICS}
-        for topic in HAND_TOPICS:
-            TwistInput(self, topic, partial(self._on_hand, topic), qos.FROM_ANY)
+        self._sources = {topic: PublisherCounter(self.value("joystick_s")) for topic in MANUAL_TOPICS}
+        for topic in MANUAL_TOPICS:
+            TwistInput(self, topic, partial(self._on_manual_velocity, topic), qos.FROM_ANY)
         self._stops: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED_STOPS)
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.FROM_ANY)
         for profile in (qos.EVENTS, qos.ALL_LATCHED):
@@ -136,7 +136,7 @@ class ActionNode(OutriderNode):
             self._report(end)
         self._base.close()
         # The process may end now, and a report not received by then is lost.
-        self._reports.wait_for_all_acked(REPORT_TAKEN)
+        self._reports.wait_for_all_acked(REPORT_ACK_TIMEOUT)
 
     def cleanup(self) -> None:
         self._base = None
@@ -195,7 +195,7 @@ class ActionNode(OutriderNode):
     def _on_scan(self, message: LaserScan, came_s: float) -> None:
         self._scan = self._scans.take(message, came_s)
 
-    def _on_hand(self, topic: str, message: Twist, info: dict[str, Any]) -> None:
+    def _on_manual_velocity(self, topic: str, message: Twist, info: dict[str, Any]) -> None:
         """Take a velocity; two publishers of a topic count as two drivers.
 
         Ignored if a stop might not arrive.
@@ -276,7 +276,7 @@ class ActionNode(OutriderNode):
 
     def _be_quick(self) -> None:
         """Wake for every measurement, and tick at the rate of the commands."""
-        self._asked_s = time.monotonic()
+        self._requested_s = time.monotonic()
         self._sensors.read()
         self._sensors.is_open = True
         pace(self._ticking, 1.0 / self.value("rate_hz"))
@@ -286,7 +286,7 @@ class ActionNode(OutriderNode):
         assert self._base is not None
         if drive != Drive() or self.pilot.is_moving or self.pilot.drivers or not self._base.is_idle:
             self._be_quick()
-        elif time.monotonic() - self._asked_s > IDLE_AFTER_S:
+        elif time.monotonic() - self._requested_s > IDLE_AFTER_S:
             self._sensors.is_open = False
             pace(self._ticking, SIMULATED_IDLE_PERIOD_S if self.is_simulated else IDLE_PERIOD_S)
 

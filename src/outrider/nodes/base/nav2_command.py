@@ -33,13 +33,13 @@ from outrider.nodes.common import convert
 from outrider.nodes.common.node import OutriderNode
 
 PLANNING_S = 10.0
-LEAST_SHARE = 0.5
+MIN_SHARE = 0.5
 # How far nav2 may go beyond a motion to bypass obstacles.
 DETOUR_M, DETOUR_RAD = 0.5, math.radians(45.0)
 # The period of repeated cancellations; how long `close` waits for them; and how long a goal holds the base
 # if nav2 does not know it or is gone. A goal that nav2 has not answered is cancelled less and less often,
 # down to once a second: its answer may be lost. When the answer comes, it is cancelled at once.
-REPEAT_S, LAST_WAIT_S, UNKNOWN_S = 0.1, 2.0, 3.0
+REPEAT_S, CLOSE_TIMEOUT_S, UNKNOWN_S = 0.1, 2.0, 3.0
 CALLBACKS = 6
 
 
@@ -59,10 +59,10 @@ class Nav2Command:
     @property
     def is_idle(self) -> bool:
         """Whether no goal is running, and none that may drive is being cancelled."""
-        return self._goal is None and not self._is_held
+        return self._goal is None and not self._holds_base
 
     @property
-    def _is_held(self) -> bool:
+    def _holds_base(self) -> bool:
         """Whether a goal that is no longer wanted may still drive."""
         now_s = time.monotonic()
         return any(goal.may_drive(now_s) for goal in self._unwanted)
@@ -79,13 +79,13 @@ class Nav2Command:
         if self._goal is not None or self._unwanted:
             self._wire.take()
         self._enforce()
-        if self._is_held:
+        if self._holds_base:
             self._twist.stop()
 
     def close(self) -> None:
-        """Wait up to `LAST_WAIT_S` until nav2 accepts the cancellation; otherwise the robot drives on."""
-        deadline_s = time.monotonic() + LAST_WAIT_S
-        while any(not goal.gives_way for goal in self._unwanted) and time.monotonic() < deadline_s:
+        """Wait up to `CLOSE_TIMEOUT_S` until nav2 accepts the cancellation; otherwise the robot drives on."""
+        deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
+        while any(not goal.is_ending for goal in self._unwanted) and time.monotonic() < deadline_s:
             self._wire.take(timeout_s=0.01)
             self._enforce()
 
@@ -97,7 +97,7 @@ class Nav2Command:
         """Returns why no goal can be sent now; empty if one can."""
         if not self._wire.client.server_is_ready():
             return "nobody serves navigate_to_pose: start nav2"
-        return "nav2 has not ended a cancelled goal yet: the base is held" if self._is_held else ""
+        return "nav2 has not ended a cancelled goal yet: the base is held" if self._holds_base else ""
 
     def send(self, velocity: Velocity) -> None:
         """Send a velocity, but not while nav2 drives: two sources would conflict."""
@@ -161,10 +161,10 @@ class _Goal:
         self.outcome: int | None = None
         self.message = ""
         # Whether nav2 has accepted a cancellation of it, or it has ended.
-        self.gives_way = False
-        self._is_answered = self._is_unknown = False
+        self.is_ending = False
+        self._has_answer = self._is_unknown = False
         self._unwanted_s: float | None = None
-        self._asked_s = -math.inf
+        self._requested_s = -math.inf
         self._client = client
         identity = UUID(uuid=list(uuid.uuid4().bytes))
         self._handle = ClientGoalHandle(client, identity, None)
@@ -173,12 +173,12 @@ class _Goal:
     def cancel(self, now_s: float) -> None:
         """Request cancellation, unless it was requested a moment ago."""
         self._unwanted_s = now_s if self._unwanted_s is None else self._unwanted_s
-        is_lost = self._is_unknown and not self._is_answered
+        is_lost = self._is_unknown and not self._has_answer
         waited_share = (now_s - self._unwanted_s) / UNKNOWN_S if is_lost else 0.0
-        if self.outcome is None and now_s - self._asked_s >= REPEAT_S * min(10.0, max(1.0, waited_share)):
-            self._asked_s = now_s
-            asked = self._handle.cancel_goal_async()
-            asked.add_done_callback(partial(self._on_cancel_answer, was_answered=self._is_answered))
+        if self.outcome is None and now_s - self._requested_s >= REPEAT_S * min(10.0, max(1.0, waited_share)):
+            self._requested_s = now_s
+            request = self._handle.cancel_goal_async()
+            request.add_done_callback(partial(self._on_cancel_answer, was_answered=self._has_answer))
 
     def may_drive(self, now_s: float) -> bool:
         """Whether it may still drive.
@@ -192,11 +192,11 @@ class _Goal:
 
     def has_ended(self, now_s: float) -> bool:
         """Whether it will never drive again. A goal that nav2 may still accept has not ended."""
-        may_come = not self._is_answered and self._client.server_is_ready()
+        may_come = not self._has_answer and self._client.server_is_ready()
         return not self.may_drive(now_s) and (self.outcome is not None or not may_come)
 
     def _on_answer(self, future: Any) -> None:
-        self._is_answered, self._is_unknown = True, False
+        self._has_answer, self._is_unknown = True, False
         if not future.result().accepted:
             self._end(GoalStatus.STATUS_ABORTED, "it rejected the goal")
             return
@@ -206,8 +206,8 @@ class _Goal:
         code = future.result().return_code
         # A goal that has not arrived is unknown too: a request before its acceptance proves nothing.
         is_unknown = code == CancelGoal.Response.ERROR_UNKNOWN_GOAL_ID
-        self._is_unknown = is_unknown and was_answered == self._is_answered
-        self.gives_way = self.gives_way or code == CancelGoal.Response.ERROR_NONE
+        self._is_unknown = is_unknown and was_answered == self._has_answer
+        self.is_ending = self.is_ending or code == CancelGoal.Response.ERROR_NONE
         if code == CancelGoal.Response.ERROR_GOAL_TERMINATED:
             self._end(GoalStatus.STATUS_CANCELED, "it had ended before it was cancelled")
 
@@ -221,7 +221,7 @@ class _Goal:
         """The first outcome counts."""
         if self.outcome is not None:
             return
-        self.outcome, self.message, self.gives_way = outcome, message, True
+        self.outcome, self.message, self.is_ending = outcome, message, True
 
 
 class Nav2Motion:
@@ -266,7 +266,7 @@ class Nav2Motion:
         if sways and now_s - self._arrived_s <= STUCK_AFTER_S:
             return Command()
         share = covered_share(self._start, odometry.pose, self._motion)
-        if share < LEAST_SHARE:
+        if share < MIN_SHARE:
             note = f"nav2 ended after {share:.0%} of the motion: lower the tolerances of its goal checker"
             return Command(done=True, blocked=True, note=note)
         return Command(done=True)
@@ -285,8 +285,8 @@ def beyond(start: Pose2D, now: Pose2D, motion: Motion) -> str:
     if moved_m > motion.forward_m + DETOUR_M:
         return f"nav2 moved {moved_m:.2f} m, {motion.forward_m:.2f} m asked for"
     if motion.turn_rad and turned_rad > abs(motion.turn_rad) + DETOUR_RAD:
-        asked_deg = math.degrees(abs(motion.turn_rad))
-        return f"nav2 turned {math.degrees(turned_rad):.0f} deg, {asked_deg:.0f} deg asked for"
+        requested_deg = math.degrees(abs(motion.turn_rad))
+        return f"nav2 turned {math.degrees(turned_rad):.0f} deg, {requested_deg:.0f} deg asked for"
     return ""
 
 

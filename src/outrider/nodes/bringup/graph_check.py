@@ -113,15 +113,15 @@ class Looker:
         return float(self._node.get_clock().now().nanoseconds * 1e-9)
 
     def _topic(self, topic: str) -> TopicView:
-        publishers = self._others(self._node.get_publishers_info_by_topic(topic))
-        readers = self._others(self._node.get_subscriptions_info_by_topic(topic))
+        publishers = self._foreign(self._node.get_publishers_info_by_topic(topic))
+        readers = self._foreign(self._node.get_subscriptions_info_by_topic(topic))
         return TopicView(
             tuple(endpoint_of(end) for end in publishers),
             tuple(endpoint_of(end) for end in readers),
             tuple(_mismatches(publishers, readers)),
         )
 
-    def _others(self, ends: Iterable[Any]) -> list[Any]:
+    def _foreign(self, ends: Iterable[Any]) -> list[Any]:
         return [end for end in ends if endpoint_of(end).node != self._name]
 
 

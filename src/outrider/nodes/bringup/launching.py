@@ -88,7 +88,7 @@ def _start(
     context: LaunchContext, graph: Graph, base: Mapping[str, Mapping[str, Any]], companions: Companions
 ) -> list[Any]:
     texts = {name: LaunchConfiguration(name).perform(context) for name in graph.arguments}
-    given = {name: argument_value(name, text) for name, text in texts.items() if text != UNSET}
+    explicit = {name: argument_value(name, text) for name, text in texts.items() if text != UNSET}
     namespace = _namespace(context)
     own_file = LaunchConfiguration(PARAMETER_FILE).perform(context)
     if own_file != UNSET:
@@ -96,9 +96,10 @@ def _start(
     renamed = remappings(LaunchConfiguration(REMAP).perform(context))
     own_tf = has_own_tf([*context.launch_configurations.get("ros_remaps", []), *renamed])
     defaults = apart(graph, namespace, own_tf, f"tcp://127.0.0.1:{free_port()}")
-    parameters = graph_parameters(graph, laid_over(defaults, base), given)
+    parameters = graph_parameters(graph, laid_over(defaults, base), explicit)
     # Without an instruction there is no mission: the robot waits for goals from elsewhere.
-    names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]
+    has_goal = "instruction" in explicit
+    names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or has_goal]
     nodes = {name: _node(name, namespace, parameters[name], renamed) for name in names}
     followed = {name: _follow(NODES[name], node) for name, node in nodes.items()}
     started = [*companions(parameters, namespace, renamed), *nodes.values(), *followed.values()]
@@ -106,12 +107,12 @@ def _start(
     if not out:
         return started
     its_own, report = (nodes[MISSION.name], followed[MISSION.name]), Path(out) / REPORT_FILE
-    told = (
+    report_context = (
         str(parameters[MISSION.name]["instruction"]),
         str(parameters.get("navigator", {}).get("strategy", "")),
     )
-    others = [one for one in started if one not in its_own]
-    return [*started, _watch(report, others), _leaving_report(report, *told)]
+    observed = [action for action in started if action not in its_own]
+    return [*started, _watch(report, observed), _leaving_report(report, *report_context)]
 
 
 def _leaving_report(report: Path, instruction: str, strategy: str) -> RegisterEventHandler:
@@ -126,7 +127,7 @@ def _leaving_report(report: Path, instruction: str, strategy: str) -> RegisterEv
     return RegisterEventHandler(OnShutdown(on_shutdown=leave))
 
 
-def _watch(report: Path, others: Sequence[Any]) -> TimerAction:
+def _watch(report: Path, observed: Sequence[Any]) -> TimerAction:
     """Returns a timer that stops the others once this run has a report.
 
     Raises ConfigError if none can be written.
@@ -134,8 +135,8 @@ def _watch(report: Path, others: Sequence[Any]) -> TimerAction:
     make_folder(report.parent)
     with writing_to(report):
         report.unlink(missing_ok=True)  # a report of an earlier run must not count as this one's
-    processes = [one for one in others if isinstance(one, ExecuteProcess)]
-    handlers = [one.event_handler for one in others if isinstance(one, RegisterEventHandler)]
+    processes = [action for action in observed if isinstance(action, ExecuteProcess)]
+    handlers = [action.event_handler for action in observed if isinstance(action, RegisterEventHandler)]
     ends = [handler for handler in handlers if isinstance(handler, OnProcessExit)]
     return ReportWatch(report, processes, ends).action()
 
@@ -165,11 +166,11 @@ def _ending_all(process: ExecuteProcess, reason: str) -> RegisterEventHandler:
 
 def _namespace(context: LaunchContext) -> str:
     """Returns the given namespace, inside the namespace of an including launch file's group."""
-    given = checked_namespace(LaunchConfiguration(NAMESPACE).perform(context))
+    explicit = checked_namespace(LaunchConfiguration(NAMESPACE).perform(context))
     group = context.launch_configurations.get("ros_namespace")
     if not group:
-        return given
-    return checked_namespace(str(prefix_namespace(group, given[1:]) if given else group))
+        return explicit
+    return checked_namespace(str(prefix_namespace(group, explicit[1:]) if explicit else group))
 
 
 def remappings(text: str) -> list[tuple[str, str]]:

@@ -42,7 +42,7 @@ class LiveSource:
         self._open_capture = open_capture
         self._name, self._advice = name, advice
         self._changed = threading.Condition()
-        self._wanted = False
+        self._is_requested = False
         self._newest: Picture | None = None
         self._trouble = f"{name} gives no picture"
         self._closing = threading.Event()
@@ -52,7 +52,7 @@ class LiveSource:
     def read(self) -> Picture:
         """Returns the next picture; waits briefly for it. Raises FrameError."""
         with self._changed:
-            self._newest, self._wanted = None, True
+            self._newest, self._is_requested = None, True
             self._changed.wait_for(lambda: self._newest is not None, _WAIT_S)
             pixels = self._newest
             if pixels is None:
@@ -69,7 +69,7 @@ class LiveSource:
             # Some backends raise an error where others return False.
             with contextlib.suppress(cv2.error):
                 if capture.grab():
-                    self._hand_over(capture)
+                    self._deliver(capture)
                     continue
             capture.release()
             self._closing.wait(_RETRY_S)
@@ -79,13 +79,13 @@ class LiveSource:
                 self._trouble = str(error)
         capture.release()
 
-    def _hand_over(self, capture: cv2.VideoCapture) -> None:
-        if not self._wanted:
+    def _deliver(self, capture: cv2.VideoCapture) -> None:
+        if not self._is_requested:
             return
         read, pixels = capture.retrieve()
         with self._changed:
             if read:
-                self._newest, self._wanted = pixels, False
+                self._newest, self._is_requested = pixels, False
             self._changed.notify()
 
     def _open(self) -> cv2.VideoCapture:
@@ -133,8 +133,8 @@ def interface_address(interface: str) -> str:
 
 
 def _check_ffmpeg() -> None:
-    found = re.search(r"avformat: +YES \((\d+)", cv2.getBuildInformation())
-    if found is None or int(found[1]) < _FIRST_AVFORMAT:
+    match = re.search(r"avformat: +YES \((\d+)", cv2.getBuildInformation())
+    if match is None or int(match[1]) < _FIRST_AVFORMAT:
         raise FrameError(
             "source=rtp needs an OpenCV with FFmpeg 5 or later, as opencv-python has: install that, or set "
             "source:=videohub"

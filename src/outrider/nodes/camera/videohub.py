@@ -31,32 +31,32 @@ class Videohub:
     ) -> None:
         self._calls, self._relay, self._warn, self._stamp = calls, relay, warn, stamp
         self._patience_s = LEAST_PATIENCE_S
-        self._asked_s: float | None = None
-        self._due = False
+        self._requested_s: float | None = None
+        self._is_due = False
 
     def ask(self) -> None:
         """Request a picture. While a request is pending, the next one follows its answer."""
         self._calls.expire()
-        if self._asked_s is not None and self._calls.clock() - self._asked_s < self._patience_s:
-            self._due = True
+        if self._requested_s is not None and self._calls.clock() - self._requested_s < self._patience_s:
+            self._is_due = True
             return
-        self._due = False
+        self._is_due = False
         if not self._calls.is_connected():
             self._warn(
                 f"nobody answers on {self._calls.topic}: is DDS on the interface of the robot's network?"
             )
             return
-        self._asked_s, stamp = self._calls.clock(), self._stamp()
+        self._requested_s, stamp = self._calls.clock(), self._stamp()
         self._calls.call(go2_api.GET_IMAGE_SAMPLE, "", DEADLINE_S, lambda answer: self._take(answer, stamp))
 
-    def _take(self, answer: Answer, asked: Time) -> None:
+    def _take(self, answer: Answer, requested: Time) -> None:
         """Relay the picture of an answer. A late answer counts too, and shows how long the robot takes."""
-        self._relay(lambda: _picture_of(answer), asked)
+        self._relay(lambda: _picture_of(answer), requested)
         if answer.code is None:
             return
-        self._asked_s = None
+        self._requested_s = None
         self._patience_s = min(DEADLINE_S, max(LEAST_PATIENCE_S, 2.0 * answer.took_s))
-        if self._due and answer.is_ok:
+        if self._is_due and answer.is_ok:
             self.ask()
 
 

@@ -128,13 +128,13 @@ def scan_sample(message: LaserScan) -> ScanSample:
 
 def stamped_transforms(message: TFMessage, static: bool) -> list[StampedTransform]:
     """Returns the transforms of a message on /tf or, if `static`, on /tf_static."""
-    found = []
-    for one in message.transforms:
-        place, q = one.transform.translation, one.transform.rotation
-        where = (place.x, place.y, place.z), (q.x, q.y, q.z, q.w)
-        stamp_s = seconds_of(one.header.stamp)
-        found.append(StampedTransform(one.header.frame_id, one.child_frame_id, *where, stamp_s, static))
-    return found
+    stamped = []
+    for edge in message.transforms:
+        translation, q = edge.transform.translation, edge.transform.rotation
+        where = (translation.x, translation.y, translation.z), (q.x, q.y, q.z, q.w)
+        stamp_s = seconds_of(edge.header.stamp)
+        stamped.append(StampedTransform(edge.header.frame_id, edge.child_frame_id, *where, stamp_s, static))
+    return stamped
 
 
 def scan_message(scan: RangeScan, stamp: Time, range_max_m: float, frame_id: str = "base_link") -> LaserScan:
@@ -218,10 +218,10 @@ def static_transforms(stamp: Time, prefix: str = "") -> list[TransformStamped]:
     """Returns the camera's transforms on the base. Optical frames look along z (REP-103)."""
     base, camera, optical = (f"{prefix}{n}" for n in ("base_link", "camera_link", "camera_optical_frame"))
     camera_height_m = CAMERA_HEIGHT_M - BASE_HEIGHT_M
-    turned = transform(camera, optical, stamp, Pose2D(0.0, 0.0, 0.0))
+    rotated = transform(camera, optical, stamp, Pose2D(0.0, 0.0, 0.0))
     x, y, z, w = OPTICAL_ROTATION
-    turned.transform.rotation = Quaternion(x=x, y=y, z=z, w=w)
-    return [transform(base, camera, stamp, Pose2D(CAMERA_FORWARD_M, 0.0, 0.0), camera_height_m), turned]
+    rotated.transform.rotation = Quaternion(x=x, y=y, z=z, w=w)
+    return [transform(base, camera, stamp, Pose2D(CAMERA_FORWARD_M, 0.0, 0.0), camera_height_m), rotated]
 
 
 def lidar_transform(stamp: Time, prefix: str = "") -> TransformStamped:

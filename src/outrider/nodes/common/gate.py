@@ -20,7 +20,7 @@ from outrider.nodes.common.node import OutriderNode
 
 OnMessage = Callable[[Any, float], None]
 """Takes a message and its arrival in seconds of the node's `now_s`, never before the topic's last one."""
-Taken = tuple[Any, dict[str, Any]]
+Received = tuple[Any, dict[str, Any]]
 """A message, and the middleware's information about it."""
 
 
@@ -33,37 +33,39 @@ class Gate(CallbackGroup):
     def __init__(self, node: OutriderNode) -> None:
         super().__init__()
         self._node, self._inner = node, node.default_callback_group
-        self._hands: dict[Any, Callable[[list[Taken], Moment], None]] = {}
+        self._deliveries: dict[Any, Callable[[list[Received], Moment], None]] = {}
         self._read_at = self._now()
         self.is_open = False
 
     def subscription(self, message: type, topic: str, callback: OnMessage, qos: Any, **more: Any) -> None:
         """Subscribe as the node does. Between two reads the queue keeps as many messages as its depth."""
-        hand_on = partial(self._hand_on, callback, Arrivals())
+        deliver = partial(self._deliver, callback, Arrivals())
 
-        def at_once(taken: Any, info: dict[str, Any]) -> None:
-            hand_on([(taken, info)], self._read_at)
+        def deliver_now(received: Any, info: dict[str, Any]) -> None:
+            deliver([(received, info)], self._read_at)
 
-        entity = self._node.subscription(message, topic, at_once, qos, callback_group=self, **more)
-        self._hands[entity] = hand_on
+        entity = self._node.subscription(message, topic, deliver_now, qos, callback_group=self, **more)
+        self._deliveries[entity] = deliver
 
     def read(self) -> None:
         """Call back for every waiting message, topic by topic, oldest first."""
         since, self._read_at = self._read_at, self._now()
-        for entity, hand_on in list(self._hands.items()):
-            hand_on(_taken(entity), since)
+        for entity, deliver in list(self._deliveries.items()):
+            deliver(_take_waiting(entity), since)
 
     def discard(self) -> None:
         """Drop all waiting messages."""
         self._read_at = self._now()
-        for entity in list(self._hands):
-            _taken(entity)
+        for entity in list(self._deliveries):
+            _take_waiting(entity)
 
-    def _hand_on(self, callback: OnMessage, arrivals: Arrivals, taken: list[Taken], since: Moment) -> None:
+    def _deliver(
+        self, callback: OnMessage, arrivals: Arrivals, received: list[Received], since: Moment
+    ) -> None:
         """Call back for messages that came after `since`, each with its time of arrival."""
         now, system_ns = self._now(), time.time_ns()
-        waits_s = [(system_ns - int(info.get("received_timestamp") or 0)) * 1e-9 for _, info in taken]
-        for (message, _), came_s in zip(taken, arrivals.take(waits_s, since, now), strict=True):
+        waits_s = [(system_ns - int(info.get("received_timestamp") or 0)) * 1e-9 for _, info in received]
+        for (message, _), came_s in zip(received, arrivals.take(waits_s, since, now), strict=True):
             callback(message, came_s)
 
     def _now(self) -> Moment:
@@ -89,16 +91,16 @@ class Gate(CallbackGroup):
         self._inner.ending_execution(entity)
 
 
-def _taken(entity: Any) -> list[Taken]:
+def _take_waiting(entity: Any) -> list[Received]:
     """Returns a subscription's waiting messages, at most its depth, so that a fast one does not block."""
-    messages: list[Taken] = []
+    messages: list[Received] = []
     try:
         with entity.handle:
             while len(messages) < entity.qos_profile.depth:
-                taken = entity.handle.take_message(entity.msg_type, entity.raw)
-                if taken is None:
+                received = entity.handle.take_message(entity.msg_type, entity.raw)
+                if received is None:
                     break
-                messages.append(taken)
+                messages.append(received)
     except InvalidHandle:  # destroyed meanwhile
         pass
     return messages

@@ -35,7 +35,7 @@ BRIDGED = "gazebo/"
 
 
 class OutriderNode(AnsweringNode):
-    """A lifecycle node. Subclasses set `spec_name` and override the methods from `configure` to `heed`.
+    """A lifecycle node. Subclasses set `spec_name` and override the methods from `configure` to `apply_live`.
 
     An OutriderError in a transition becomes a logged FAILURE. Any other exception is logged with its trace
     and becomes an ERROR. Entities that `configure` passed to `keep` are destroyed on cleanup.
@@ -54,8 +54,8 @@ class OutriderNode(AnsweringNode):
         self.spec = spec
         declare_parameters(self, spec)
         self._configured = False
-        self.add_on_set_parameters_callback(self._judge_parameters)
-        self._kept: list[tuple[Callable[[Any], Any], Any]] = []
+        self.add_on_set_parameters_callback(self._check_parameters)
+        self._entities: list[tuple[Callable[[Any], Any], Any]] = []
         self.watch = TopicWatch(self)
         self._active_timers: list[Any] = []
         self._active_period = object()
@@ -87,14 +87,14 @@ class OutriderNode(AnsweringNode):
         """Returns a warning (empty if all is well) and values for /diagnostics."""
         return "", {}
 
-    def heed(self, changed: Mapping[str, Value]) -> None:
+    def apply_live(self, changed: Mapping[str, Value]) -> None:
         """Apply live parameters at once, before they are set. Raise ConfigError to refuse all of them."""
 
     def value(self, name: str) -> Any:
         """Returns the value of a parameter; a path without a leading `~`."""
-        given = self.get_parameter(name).value
-        paths = [one for one in self.spec.parameters if one.name == name and one.is_path]
-        return paths[0].checked(given, self.spec.name) if paths else given
+        value = self.get_parameter(name).value
+        paths = [spec for spec in self.spec.parameters if spec.name == name and spec.is_path]
+        return paths[0].checked(value, self.spec.name) if paths else value
 
     @property
     def frame_prefix(self) -> str:
@@ -176,15 +176,15 @@ class OutriderNode(AnsweringNode):
 
     def keep(self, entity: Any, destroy: Callable[[Any], Any]) -> Any:
         """Remember how to destroy an entity on cleanup."""
-        self._kept.append((destroy, entity))
+        self._entities.append((destroy, entity))
         return entity
 
     def drop(self, entity: Any) -> None:
         """Destroy a kept entity before cleanup."""
-        for destroy, kept in [pair for pair in self._kept if pair[1] is entity]:
-            self._kept.remove((destroy, kept))
-            self.watch.remove(kept)
-            destroy(kept)
+        for destroy, known in [pair for pair in self._entities if pair[1] is entity]:
+            self._entities.remove((destroy, known))
+            self.watch.remove(known)
+            destroy(known)
 
     def active_timer(self, period_s: float, callback: Callable[[], None], **more: Any) -> Any:
         """Returns a timer in real time, which a clock that is set back does not stop, until deactivation."""
@@ -267,10 +267,10 @@ class OutriderNode(AnsweringNode):
 
     def _free(self) -> None:
         self.cleanup()
-        self._destroy_kept()
+        self._destroy_entities()
         self._configured = False
 
-    def _judge_parameters(self, changed: list[RosParameter]) -> SetParametersResult:
+    def _check_parameters(self, changed: list[RosParameter]) -> SetParametersResult:
         """Refuse invalid values, and values that would not take effect in the present state."""
         specs = {parameter.name: parameter for parameter in self.spec.parameters}
         values: dict[str, Value] = {}
@@ -286,14 +286,14 @@ class OutriderNode(AnsweringNode):
             except ConfigError as error:
                 return SetParametersResult(successful=False, reason=str(error))
         try:
-            self.heed(values if self._configured else {})
+            self.apply_live(values if self._configured else {})
         except ConfigError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
-    def _destroy_kept(self) -> None:
-        while self._kept:
-            destroy, entity = self._kept.pop()
+    def _destroy_entities(self) -> None:
+        while self._entities:
+            destroy, entity = self._entities.pop()
             self.watch.remove(entity)
             destroy(entity)
 
@@ -321,13 +321,13 @@ class OutriderNode(AnsweringNode):
             name=diagnostics_name(self.get_namespace(), self.spec.name),
             message=warning or "ok",
             hardware_id=self.get_namespace().strip("/") or "outrider",
-            values=[KeyValue(key=key, value=str(value)) for key, value in (values | self._who()).items()],
+            values=[KeyValue(key=key, value=str(it)) for key, it in (values | self._identity()).items()],
         )
         array = DiagnosticArray(status=[status])
         array.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(array)
 
-    def _who(self) -> dict[str, object]:
+    def _identity(self) -> dict[str, object]:
         """Returns values that identify the node in the graph, whatever its name and namespace."""
         name = node_name(self.get_name(), self.get_namespace())
         return {"node": name, "use_sim_time": self.is_simulated}

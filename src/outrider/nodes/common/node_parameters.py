@@ -16,15 +16,15 @@ class NodeParameters:
     def __init__(self, owner: Node, node: str, names: Sequence[str]) -> None:
         """`node` is a name in the owner's namespace."""
         self.values: dict[str, str] = {}
-        self._names, self._is_asked = tuple(names), False
+        self._names, self._is_requested = tuple(names), False
         self._client = owner.create_client(GetParameters, f"{node}/get_parameters")
 
     def look(self) -> None:
         """Request the values once the node is available. The answer comes while the owner spins."""
-        if not self._is_asked and self._client.service_is_ready():
-            self._is_asked = True
-            asked = self._client.call_async(GetParameters.Request(names=list(self._names)))
-            asked.add_done_callback(self._on_answer)
+        if not self._is_requested and self._client.service_is_ready():
+            self._is_requested = True
+            request = self._client.call_async(GetParameters.Request(names=list(self._names)))
+            request.add_done_callback(self._on_answer)
 
     def _on_answer(self, future: Any) -> None:
         if future.exception() is None:

@@ -49,7 +49,7 @@ class _Times(ctypes.Structure):
 
 
 class Ending:
-    """Sets `asked` when this process should end. Make one, in the main thread.
+    """Sets `requested` when this process should end. Make one, in the main thread.
 
     The causes are a signal, an uncaught exception in a thread, and the end of the process that it belongs
     to. Exceptions that Python cannot propagate (`sys.unraisablehook`: destructors, callbacks from C) are
@@ -57,7 +57,7 @@ class Ending:
     """
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self.status = 0
         self._interrupts = False
         on_ending_signals(self._on_signal)
@@ -69,14 +69,14 @@ class Ending:
         """Inside, a request to end raises KeyboardInterrupt, once; also a request from before."""
         self._interrupts = True
         try:
-            if self.asked.is_set():
+            if self.requested.is_set():
                 raise KeyboardInterrupt
             yield
         finally:
             self._interrupts = False
 
     def _on_signal(self, *_: object) -> None:
-        self.asked.set()
+        self.requested.set()
         if self._interrupts:
             self._interrupts = False
             raise KeyboardInterrupt
@@ -88,17 +88,17 @@ class Ending:
         name = error.thread.name if error.thread else "unknown"
         trace = traceback.format_exception(error.exc_type, error.exc_value, error.exc_traceback)
         print(f"thread {name} failed: this process ends\n{''.join(trace)}", file=sys.stderr, flush=True)
-        self._ask()
+        self._request_end()
 
     def _on_orphaned(self) -> None:
         self.status = BROKEN
         with contextlib.suppress(OSError, AttributeError):
             end_process_after(ORPHAN_S, BROKEN)
-        self._ask()
+        self._request_end()
 
-    def _ask(self) -> None:
+    def _request_end(self) -> None:
         """Send the signal as another process would: the main thread may be loading a model."""
-        self.asked.set()
+        self.requested.set()
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -113,7 +113,7 @@ def end_process_after(delay_s: float, status: int) -> None:
     notice = _Notice(status, 0, _SIGEV_THREAD, ctypes.cast(libc._exit, ctypes.c_void_p))
     times = _Times(0, 0, *divmod(round(delay_s * _NS_PER_S), _NS_PER_S))
     timer = ctypes.c_void_p()
-    made = libc.timer_create(time.CLOCK_MONOTONIC, ctypes.byref(notice), ctypes.byref(timer))
-    if made != 0 or libc.timer_settime(timer, 0, ctypes.byref(times), None) != 0:
+    result = libc.timer_create(time.CLOCK_MONOTONIC, ctypes.byref(notice), ctypes.byref(timer))
+    if result != 0 or libc.timer_settime(timer, 0, ctypes.byref(times), None) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"no timer: {os.strerror(number)}")

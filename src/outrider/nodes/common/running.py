@@ -87,7 +87,7 @@ def run_node(
         node.on_loaded = keep_loaded
         with ending.interrupting():
             node.start()
-        spin_until(node, make_executor(), ending.asked)
+        spin_until(node, make_executor(), ending.requested)
         status = ending.status
     except KeyboardInterrupt:
         status = ending.status

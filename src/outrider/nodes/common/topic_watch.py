@@ -32,7 +32,7 @@ class _Watched:
     qos: Any
     is_publisher: bool
     alone: bool
-    of_others: bool
+    exclude_own: bool
 
 
 class TopicWatch:
@@ -49,19 +49,19 @@ class TopicWatch:
         self._faults: dict[str, str] = {}
         self._also: list[Callable[[], None]] = []
 
-    def add(self, entity: Any, topic: str, alone: bool = False, of_others: bool = False) -> None:
+    def add(self, entity: Any, topic: str, alone: bool = False, exclude_own: bool = False) -> None:
         """Watch a publisher or subscription.
 
         `topic` is its name before remappings, which `fault` uses. With `alone` a subscription may have one
-        publisher only. With `of_others` no publisher may be in this node, which is checked at once.
+        publisher only. With `exclude_own` no publisher may be in this node, which is checked at once.
         """
         is_publisher = hasattr(entity, "publish")
         type_name = type_of(entity.msg_type)
         name, profile = entity.topic_name, _explicit(entity.qos_profile)
-        watched = _Watched(topic, name, type_name, profile, is_publisher, alone, of_others)
+        watched = _Watched(topic, name, type_name, profile, is_publisher, alone, exclude_own)
         self._watched[entity] = watched
-        if echo := self._echo(watched):
-            self._faults[topic] = echo
+        if own_fault := self._own_publisher_fault(watched):
+            self._faults[topic] = own_fault
 
     def remove(self, entity: Any) -> None:
         """Stop watching it; safe for one that was never added."""
@@ -78,7 +78,7 @@ class TopicWatch:
         """Check all topics again."""
         faults: dict[str, str] = {}
         for watched in list(self._watched.values()):
-            fault = self._judge(watched)
+            fault = self._fault_of(watched)
             if fault:
                 faults.setdefault(watched.topic, fault)
         self._faults = faults
@@ -93,27 +93,28 @@ class TopicWatch:
         faults = self._faults
         return next((faults[topic] for topic in topics or faults if topic in faults), "")
 
-    def _echo(self, watched: _Watched) -> str:
+    def _own_publisher_fault(self, watched: _Watched) -> str:
         """Returns a fault if the node would read what it publishes itself, or an empty text."""
-        own = any(one.is_publisher and one.name == watched.name for one in self._watched.values())
-        if not (watched.of_others and own):
+        own = any(known.is_publisher and known.name == watched.name for known in self._watched.values())
+        if not (watched.exclude_own and own):
             return ""
         return (
             f"{watched.name} is read for {watched.topic} and published by this node itself: remap one of them"
         )
 
-    def _judge(self, watched: _Watched) -> str:
+    def _fault_of(self, watched: _Watched) -> str:
         publishers = self._node.get_publishers_info_by_topic(watched.name)
         role = "published" if watched.is_publisher else "read"
-        fault = self._echo(watched)
+        fault = self._own_publisher_fault(watched)
         fault = fault or wrong_publishers(watched.name, watched.type, _endpoints(publishers), role)
         if not watched.is_publisher:
             several = several_publishers(watched.name, _endpoints(publishers)) if watched.alone else ""
-            return fault or several or _misfit(watched, publishers)
+            return fault or several or _qos_fault(watched, publishers)
         if fault or watched.type not in VELOCITIES:
             return fault
         readers = self._node.get_subscriptions_info_by_topic(watched.name)
-        return wrong_subscribers(watched.name, watched.type, _endpoints(readers)) or _misfit(watched, readers)
+        fault = wrong_subscribers(watched.name, watched.type, _endpoints(readers))
+        return fault or _qos_fault(watched, readers)
 
 
 def endpoint_of(info: Any) -> Endpoint:
@@ -142,12 +143,12 @@ def _explicit(profile: QoSProfile) -> QoSProfile:
     )
 
 
-def _misfit(watched: _Watched, others: list[Any]) -> str:
+def _qos_fault(watched: _Watched, other_ends: list[Any]) -> str:
     """Returns why no other end's QoS is compatible; empty if one is, or if there is none."""
     reasons = []
-    for other in others:
-        offered, wanted = (watched.qos, other.qos_profile)[:: 1 if watched.is_publisher else -1]
-        fits, reason = qos_check_compatible(offered, wanted)
+    for other in other_ends:
+        offered, requested = (watched.qos, other.qos_profile)[:: 1 if watched.is_publisher else -1]
+        fits, reason = qos_check_compatible(offered, requested)
         if fits != QoSCompatibility.ERROR:
             return ""
         reasons.append(f"{endpoint_of(other).node}: {reason.strip(' ;')}")

@@ -45,7 +45,7 @@ class TwistInput:
         self._subscription = self._node.create_subscription(
             self._type, self._topic, self._take, self._qos, event_callbacks=without_events()
         )
-        self._node.watch.add(self._subscription, self._topic, of_others=True)
+        self._node.watch.add(self._subscription, self._topic, exclude_own=True)
 
     def _unsubscribe(self) -> None:
         subscription, self._subscription = self._subscription, None
@@ -58,9 +58,9 @@ class TwistInput:
 
     def _look(self) -> None:
         published = {end.topic_type for end in self._node.get_publishers_info_by_topic(self._name)}
-        wanted = published & set(TYPES)
-        if wanted and type_of(self._type) not in wanted:
-            self._type = TYPES[wanted.pop()]
+        usable = published & set(TYPES)
+        if usable and type_of(self._type) not in usable:
+            self._type = TYPES[usable.pop()]
             self._unsubscribe()
         if self._subscription is None:
             # The executor may hold the old subscription, and its type, a little longer.

@@ -15,12 +15,12 @@ from outrider.nodes.go2.go2_condition import Go2Condition
 
 START_DEADLINE_S = 5.0
 COMMAND_DEADLINE_S = 0.5
-GIVE_BACK_S = 0.3
+RESTORE_S = 0.3
 # The robot takes one request at a time: a second one within this time may overwrite the first.
 GAP_S = 0.02
 STAND_UP_S = 1.5
 # How long after the service is found to wait for the robot's state before the command to stand up.
-STATE_PATIENCE_S = 1.0
+STATE_TIMEOUT_S = 1.0
 RETRY_S = 1.0
 STOP_RETRY_S = 0.1
 WARNING_S = 5.0
@@ -64,10 +64,10 @@ class Go2Command:
         self._warn, self._clock = warn, clock
         self._steps: list[_Step] = []
         self._waiting = self._stop_due = False
-        self._next_s, self._begun_s, self._met_s = 0.0, -GAP_S, 0.0
+        self._next_s, self._step_started_s, self._connected_s = 0.0, -GAP_S, 0.0
         self._avoided_before: bool | None = None
         self._doubt = self._moving = False
-        self._warning, self._warned_s, self._told_s = "", -WARNING_S, -REPEAT_S
+        self._warning, self._warned_s, self._last_warn_s = "", -WARNING_S, -REPEAT_S
         self.refused = self.overdue = 0
 
     @property
@@ -88,7 +88,7 @@ class Go2Command:
         ]
         self._steps += self._avoidance_steps()
         self._waiting, self._next_s, self._doubt = False, self._clock(), False
-        self._met_s = self._clock()
+        self._connected_s = self._clock()
 
     def _avoidance_steps(self) -> list[_Step]:
         """Returns the calls that take the obstacle avoidance, if velocities go through it."""
@@ -107,12 +107,12 @@ class Go2Command:
                 calls.expire()
         if self._stop_due or (self._moving and self._condition.fault()):
             self.stop()
-        others = self._condition.others()
-        if others and not self._steps:
+        other_program = self._condition.other_program()
+        if other_program and not self._steps:
             self._steps = self._avoidance_steps()
         if self._clock() < self._next_s or self._waiting:
             return
-        if self._steps and not (others or held or self._stays_down()):
+        if self._steps and not (other_program or held or self._stays_down()):
             self._begin(self._steps[0])
         elif self._doubt:
             self._next_s = self._clock() + STOP_RETRY_S
@@ -131,7 +131,7 @@ class Go2Command:
         If the robot may not have read a request of the start yet, the stop follows with the next tick:
         nothing moves before the start is complete.
         """
-        self._stop_due = bool(self._steps) and self._clock() - self._begun_s < GAP_S
+        self._stop_due = bool(self._steps) and self._clock() - self._step_started_s < GAP_S
         if not self._stop_due:
             self._send_stop()
 
@@ -157,14 +157,14 @@ class Go2Command:
             (go2_api.AVOID_SWITCH_SET, go2_api.enable_parameter(before)),
         ):
             # One after the other: the robot keeps only the newest unread request.
-            self._avoidance.settle(GIVE_BACK_S)
-            self._avoidance.call(api_id, parameter, GIVE_BACK_S, self._on_given_back)
-        self._avoidance.settle(GIVE_BACK_S)
+            self._avoidance.settle(RESTORE_S)
+            self._avoidance.call(api_id, parameter, RESTORE_S, self._on_restored)
+        self._avoidance.settle(RESTORE_S)
         self._avoidance.expire()
 
-    def _on_given_back(self, answer: Answer) -> None:
+    def _on_restored(self, answer: Answer) -> None:
         if not answer.is_ok and self._avoidance is not None:
-            self._complain(self._avoidance, answer)
+            self._report_failure(self._avoidance, answer)
 
     def warning(self) -> str:
         """Returns what is or was recently wrong, or an empty text."""
@@ -192,19 +192,19 @@ class Go2Command:
         if self._condition.is_known:
             return self._condition.is_damped
         if not calls.is_connected():
-            self._met_s = self._clock()
+            self._connected_s = self._clock()
             return False
-        return self._clock() - self._met_s < STATE_PATIENCE_S
+        return self._clock() - self._connected_s < STATE_TIMEOUT_S
 
     def _begin(self, step: _Step) -> None:
         if not step.calls.is_connected():
             self._next_s = self._clock() + GAP_S
-            self._tell(
+            self._warn_once(
                 f"nobody answers on {step.calls.topic}: is the robot on, and is DDS on the "
                 "interface of its network (192.168.123.x)?"
             )
             return
-        self._waiting, self._begun_s = True, self._clock()
+        self._waiting, self._step_started_s = True, self._clock()
         step.calls.call(
             step.api_id,
             step.parameter,
@@ -219,12 +219,12 @@ class Go2Command:
         self._waiting = False
         self._next_s = self._clock() + RETRY_S
         if not answer.is_ok:
-            self._complain(step.calls, answer)
+            self._report_failure(step.calls, answer)
             return
         try:
             step.take(answer)
         except ConfigError as error:
-            self._tell(f"{go2_api.name_of(step.calls.service, step.api_id)}: {error}")
+            self._warn_once(f"{go2_api.name_of(step.calls.service, step.api_id)}: {error}")
             return
         self._next_s = self._clock() + step.settle_s
         self._steps = self._steps[1:]
@@ -257,22 +257,22 @@ class Go2Command:
 
     def _doubt_robot(self, calls: ServiceClient, answer: Answer) -> None:
         """The robot may be moving or not. Stop it until it confirms."""
-        self._complain(calls, answer)
+        self._report_failure(calls, answer)
         if not self._doubt:
             self._doubt, self._next_s = True, self._clock()
 
-    def _complain(self, calls: ServiceClient, answer: Answer) -> None:
+    def _report_failure(self, calls: ServiceClient, answer: Answer) -> None:
         name = go2_api.name_of(calls.service, answer.api_id)
         if answer.code is None:
             self.overdue += 1
-            self._tell(f"{name} was not answered in time: look at the robot and its network")
+            self._warn_once(f"{name} was not answered in time: look at the robot and its network")
         else:
             self.refused += 1
-            self._tell(f"the robot refused {name}: {go2_api.explain(answer.code)}")
+            self._warn_once(f"the robot refused {name}: {go2_api.explain(answer.code)}")
 
-    def _tell(self, text: str) -> None:
+    def _warn_once(self, text: str) -> None:
         now_s = self._clock()
-        if text != self._warning or now_s - self._told_s >= REPEAT_S:
-            self._told_s = now_s
+        if text != self._warning or now_s - self._last_warn_s >= REPEAT_S:
+            self._last_warn_s = now_s
             self._warn(text)
         self._warning, self._warned_s = text, now_s

@@ -14,7 +14,7 @@ from collections.abc import Callable
 STATE_TOPIC, SLOW_STATE_TOPIC, LOW_STATE_TOPIC = "/sportmodestate", "/lf/sportmodestate", "/lf/lowstate"
 LOW_BATTERY_PERCENT = 15
 # How long other programs must be quiet before this one commands again.
-OTHERS_S = 1.0
+QUIET_S = 1.0
 MODES = (
     "idle",
     "balance stand",
@@ -82,14 +82,14 @@ class Go2Condition:
 
     def __init__(self, min_battery_percent: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self._min_battery_percent, self._clock = min_battery_percent, clock
-        self._posture = self._others = ""
+        self._posture = self._other_call = ""
         self.is_known = self.is_damped = False
         """`is_known`: the robot has sent its state.
 
         `is_damped`: its joints are soft, as after the remote's L2+B.
         """
         self._battery_percent: int | None = None
-        self._others_s = -math.inf
+        self._other_call_s = -math.inf
 
     def on_state(self, mode: int, error_code: int) -> None:
         """Take a SportModeState."""
@@ -102,17 +102,18 @@ class Go2Condition:
 
     def on_other_program(self, call: str) -> None:
         """Record another program's call that moves the robot, or decides which program does."""
-        self._others, self._others_s = call, self._clock()
+        self._other_call, self._other_call_s = call, self._clock()
 
-    def others(self) -> str:
+    def other_program(self) -> str:
         """Returns which other program's call was seen within OTHERS_S; empty if none was."""
-        if self._clock() - self._others_s >= OTHERS_S:
+        if self._clock() - self._other_call_s >= QUIET_S:
             return ""
-        return f"another program commands the robot ({self._others}): close the app or the other controller"
+        remedy = "close the app or the other controller"
+        return f"another program commands the robot ({self._other_call}): {remedy}"
 
     def fault(self) -> str:
         """Returns why nothing can move the robot now, with a remedy; empty if it can move."""
-        return self.others() or self._posture
+        return self.other_program() or self._posture
 
     def warning(self) -> str:
         """Returns what is wrong although the robot may move."""

@@ -15,14 +15,14 @@ from rclpy.action import ActionClient
 
 from outrider.console.robot import GoalEnd
 from outrider.nodes.common.node import OutriderNode
-from outrider.nodes.navigator.goal_signs import GoalSigns
+from outrider.nodes.navigator.goal_heartbeats import GoalHeartbeats
 from outrider.nodes.navigator.server_watch import ServerWatch
 
 NAVIGATOR_WAIT_S = 5.0
 
 
 @dataclass(frozen=True)
-class Unsent:
+class UnsentGoal:
     """A command that waits for a navigator."""
 
     instruction: str
@@ -31,11 +31,11 @@ class Unsent:
 
 
 @dataclass(eq=False)
-class Sent:
-    """A command that was sent to the navigator. `seen_s` is when the navigator was last seen."""
+class SentGoal:
+    """A command that was sent to the navigator. `server_seen_s` is when the navigator was last seen."""
 
     on_end: Callable[[GoalEnd], None]
-    seen_s: float
+    server_seen_s: float
     server: ServerWatch
 
 
@@ -49,19 +49,19 @@ class GoalSender:
     def __init__(self, node: OutriderNode, closed: str) -> None:
         """`closed` is the reason to send nothing until `open`."""
         self._node, self._closed = node, closed
-        self._unsent: Unsent | None = None
-        self._sent: Sent | None = None
+        self._unsent: UnsentGoal | None = None
+        self._sent: SentGoal | None = None
         self._lock = threading.Lock()
         self._cancelled = 0
         self._goals = ActionClient(node, Navigate, "navigate")
         node.keep(self._goals, lambda entity: entity.destroy())
         self._cancels = node.create_client(CancelGoal, "navigate/_action/cancel_goal")
         node.keep(self._cancels, node.destroy_client)
-        self._signs = GoalSigns(node)
-        node.keep(self._signs.publisher, node.destroy_publisher)
-        node.keep(self._signs.timer, node.destroy_timer)
-        self._hurry = node.create_guard_condition(self._send_unsent)
-        node.keep(self._hurry, node.destroy_guard_condition)
+        self._heartbeats = GoalHeartbeats(node)
+        node.keep(self._heartbeats.publisher, node.destroy_publisher)
+        node.keep(self._heartbeats.timer, node.destroy_timer)
+        self._send_trigger = node.create_guard_condition(self._send_unsent)
+        node.keep(self._send_trigger, node.destroy_guard_condition)
 
     def open(self) -> None:
         """Allow goals to be sent."""
@@ -81,11 +81,11 @@ class GoalSender:
         with self._lock:
             closed = self._closed
             if not closed:
-                self._unsent = Unsent(instruction, on_end, time.monotonic() + NAVIGATOR_WAIT_S)
+                self._unsent = UnsentGoal(instruction, on_end, time.monotonic() + NAVIGATOR_WAIT_S)
         if closed:
             on_end(GoalEnd(False, closed))
         else:
-            self._hurry.trigger()
+            self._send_trigger.trigger()
 
     def cancel(self) -> None:
         """Cancel all goals, whichever client sent them: an empty request means all."""
@@ -105,26 +105,26 @@ class GoalSender:
     def _send_unsent(self) -> None:
         """Send the waiting command if the navigator is ready: a new one takes a moment to be found."""
         with self._lock:
-            ready = self._goals.server_is_ready() and self._signs.are_heard
+            ready = self._goals.server_is_ready() and self._heartbeats.has_subscriber
             unsent = self._unsent
             if unsent is None or not (ready or time.monotonic() > unsent.until_s):
                 return
             self._unsent, cancelled = None, self._cancelled
-            sent = self._sent = Sent(unsent.on_end, time.monotonic(), ServerWatch(self._node, "navigate"))
+            sent = self._sent = SentGoal(unsent.on_end, time.monotonic(), ServerWatch(self._node, "navigate"))
         if not ready:
             self._end(sent, GoalEnd(False, "no navigator listens: is it running?"))
             return
         goal = Navigate.Goal(instruction=unsent.instruction)
-        answer = self._goals.send_goal_async(goal, goal_uuid=self._signs.hold())
+        answer = self._goals.send_goal_async(goal, goal_uuid=self._heartbeats.start())
         answer.add_done_callback(lambda future: self._on_answer(future.result(), sent, cancelled))
 
-    def _end(self, sent: Sent, end: GoalEnd) -> None:
+    def _end(self, sent: SentGoal, end: GoalEnd) -> None:
         """End a command once; later news of it is ignored."""
         with self._lock:
             if self._sent is not sent:
                 return
             self._sent = None
-        self._signs.release()
+        self._heartbeats.stop()
         sent.on_end(end)
 
     def _watch_navigator(self) -> None:
@@ -135,11 +135,11 @@ class GoalSender:
         if sent.server.is_replaced():
             self._end(sent, GoalEnd(False, "the navigator was started again and has lost the command"))
         elif self._goals.server_is_ready():
-            sent.seen_s = time.monotonic()
-        elif time.monotonic() - sent.seen_s > NAVIGATOR_WAIT_S:
+            sent.server_seen_s = time.monotonic()
+        elif time.monotonic() - sent.server_seen_s > NAVIGATOR_WAIT_S:
             self._end(sent, GoalEnd(False, "the navigator has gone"))
 
-    def _on_answer(self, handle: Any, sent: Sent, cancelled: int) -> None:
+    def _on_answer(self, handle: Any, sent: SentGoal, cancelled: int) -> None:
         if not handle.accepted:
             self._end(sent, GoalEnd(False, "the navigator is busy with another goal: stop it first"))
             return

@@ -102,7 +102,7 @@ class MemoryNode(OutriderNode):
         )
         found = self._memory.recall(request.query, request.limit or DEFAULT_LIMIT, only)
         response.records = [record_message(recalled) for recalled in found]
-        parts = [f"{one.record.id} by: {one.passage}" for one in found if one.is_part]
+        parts = [f"{recalled.record.id} by: {recalled.passage}" for recalled in found if recalled.is_part]
         response.message = "\n".join(parts)
 
     def _forget(self, request: Any, response: Any) -> None:

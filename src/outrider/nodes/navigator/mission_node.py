@@ -36,7 +36,7 @@ from outrider.nodes.common.declared_parameters import declare_parameters, ros_pa
 from outrider.nodes.common.node_parameters import NodeParameters
 from outrider.nodes.common.process_exit import BROKEN, Ending
 from outrider.nodes.common.running import init_ros, leave_ros
-from outrider.nodes.navigator.goal_signs import GoalSigns
+from outrider.nodes.navigator.goal_heartbeats import GoalHeartbeats
 from outrider.nodes.navigator.server_watch import ServerWatch
 from outrider.runtime.common.ending_signals import COULD_NOT_START, STOPPED
 from outrider.runtime.mission.bounded_waits import Patience
@@ -56,7 +56,7 @@ from outrider.simulation.homes.vocabulary import target_of
 
 Clock = Callable[[], float]
 REAL: Clock = time.monotonic
-CANCEL_TIMEOUT_S, GONE_S, ANSWER_S, LAST_LOOK_S, LOOK_TURN_S = 5.0, 2.0, 20.0, 1.0, 0.05
+CANCEL_TIMEOUT_S, GONE_S, ANSWER_S, PENDING_S, SPIN_S = 5.0, 2.0, 20.0, 1.0, 0.05
 SHOWN_PARAMETERS = ("link_profile", "drafters", "draft_model")
 
 
@@ -86,7 +86,7 @@ class MissionNode(Node):
         self._record: RunRecord | None = None
         self._stages = Stages()
         self._goals = ActionClient(self, Navigate, "navigate")
-        self._signs = GoalSigns(self)
+        self._heartbeats = GoalHeartbeats(self)
         self.create_subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
         self.create_subscription(PlanProgress, "plan", self._on_plan, qos.LATCHED)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.FROM_ANY)
@@ -112,7 +112,7 @@ class MissionNode(Node):
             self._report(view, _broken_off(str(error) or type(error).__name__))
             raise
         duration_s = self._time_s()
-        self._look_once_more()
+        self._receive_pending()
         view.show(self._live_state())
         view.close()
         judgement = self._report(view, result, duration_s)
@@ -160,20 +160,20 @@ class MissionNode(Node):
 
     def _wait_for_navigator(self, view: LiveView, stopping: threading.Event) -> bool:
         """Whether the navigator is ready; False once asked to stop. Shows the nodes' states meanwhile."""
-        said_s, limit_s = 0.0, float(self._values["server_wait_s"])
+        printed_s, limit_s = 0.0, float(self._values["server_wait_s"])
         while not stopping.is_set():
             now_s = self._stages.elapsed_s()
             for line in self._stages.news():
                 view.say(f"{now_s:6.1f} s  {line}")
-                said_s = now_s
-            listens = self._goals.server_is_ready() and self._signs.are_heard
-            if listens and self._navigator_is_listening():
+                printed_s = now_s
+            is_ready = self._goals.server_is_ready() and self._heartbeats.has_subscriber
+            if is_ready and self._navigator_is_listening():
                 return True
             if now_s > limit_s:
                 raise LinkError(f"no navigator answers after {limit_s:.0f} s: is navigator_node active?")
-            if now_s > said_s + LINE_PERIOD_S:
+            if now_s > printed_s + LINE_PERIOD_S:
                 view.say(f"{now_s:6.1f} s  still waiting for the navigator")
-                said_s = now_s
+                printed_s = now_s
             rclpy.spin_once(self, timeout_sec=0.1)
         return False
 
@@ -185,7 +185,7 @@ class MissionNode(Node):
 
     def _drive_goal(self, view: LiveView, stopping: threading.Event) -> GoalResult:
         goal = Navigate.Goal(instruction=str(self._values["instruction"]))
-        answer = self._goals.send_goal_async(goal, goal_uuid=self._signs.hold())
+        answer = self._goals.send_goal_async(goal, goal_uuid=self._heartbeats.start())
         # Wait for the answer even if asked to stop before it: the robot may already move.
         handle = self._wait(answer, view, stopping, ANSWER_S)
         handle = handle or self._wait(answer, view, threading.Event(), CANCEL_TIMEOUT_S)
@@ -227,13 +227,13 @@ class MissionNode(Node):
         self, future: Any, view: LiveView, stopping: threading.Event, limit_s: float, clock: Clock = REAL
     ) -> Any:
         """Returns the future's result; None once stopped, out of time, or without the goal's navigator."""
-        seen_s, deadline_s = time.monotonic(), clock() + limit_s
+        ready_s, deadline_s = time.monotonic(), clock() + limit_s
         while not future.done():
             if self._server is not None and self._server.is_replaced():
                 return None
             if self._goals.server_is_ready():
-                seen_s = time.monotonic()
-            if stopping.is_set() or clock() > deadline_s or time.monotonic() > seen_s + GONE_S:
+                ready_s = time.monotonic()
+            if stopping.is_set() or clock() > deadline_s or time.monotonic() > ready_s + GONE_S:
                 return None
             rclpy.spin_once(self, timeout_sec=0.05)
             self._navigator.look()
@@ -241,12 +241,12 @@ class MissionNode(Node):
                 view.show(self._live_state())
         return future.result()
 
-    def _look_once_more(self) -> None:
+    def _receive_pending(self) -> None:
         """Take messages still under way; count turns too, as a stalled process has many waiting."""
-        deadline_s = time.monotonic() + LAST_LOOK_S
-        turns = round(LAST_LOOK_S / LOOK_TURN_S)
+        deadline_s = time.monotonic() + PENDING_S
+        turns = round(PENDING_S / SPIN_S)
         while turns > 0 or time.monotonic() < deadline_s:
-            rclpy.spin_once(self, timeout_sec=LOOK_TURN_S)
+            rclpy.spin_once(self, timeout_sec=SPIN_S)
             turns -= 1
 
     def _home(self) -> Home | None:
@@ -274,7 +274,7 @@ class MissionNode(Node):
             if status.name.startswith(diagnostics_name(self.get_namespace(), "")):
                 self._stages.take(spec_of_status(status.name), status.message)
             if status.name == diagnostics_name(self.get_namespace(), "navigator"):
-                self._on_network(next((one.value for one in status.values if one.key == "emulated"), ""))
+                self._on_network(next((pair.value for pair in status.values if pair.key == "emulated"), ""))
 
     def _on_network(self, name: str) -> None:
         """Record the emulated network: the first is that of the goal's start, later ones are switches."""
@@ -335,8 +335,8 @@ def main() -> int:
         init_ros()
         with LiveView() as view:
             mission = MissionNode()
-            status = mission.run(view, ending.asked)
-        mission.film(ending.asked.is_set)
+            status = mission.run(view, ending.requested)
+        mission.film(ending.requested.is_set)
     except OutriderError as error:
         print(f"error: {error}", file=sys.stderr)
         status = COULD_NOT_START

@@ -37,7 +37,7 @@ from outrider.nodes.common.node import OutriderNode, pace
 from outrider.nodes.common.running import ThreadedExecutor, run_node
 from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.navigator.client_watch import ClientWatch
-from outrider.nodes.navigator.goal_begin import GoalSlot, begin
+from outrider.nodes.navigator.goal_slot import GoalSlot, start_goal
 from outrider.nodes.navigator.navigator_settings import (
     edge_settings,
     goal_settings,
@@ -46,7 +46,7 @@ from outrider.nodes.navigator.navigator_settings import (
     open_recollection,
 )
 from outrider.nodes.navigator.ros_robot_side import RosRobotSide
-from outrider.nodes.navigator.standing import Standing
+from outrider.nodes.navigator.stop_answers import StopAnswers
 from outrider.nodes.navigator.switches import Switches
 from outrider.runtime.mission.forgetting_decoder import MindfulDecoder
 from outrider.runtime.mission.goal_run import GoalSettings
@@ -64,10 +64,10 @@ IDLE_LOOK_PERIOD_S = 0.5
 # How long a goal's start waits until the sensors have been read, which takes some milliseconds.
 FIRST_READING_S = 0.5
 THREADS = 4
-HEED_PERIOD_S = 1.0
+FORGET_PERIOD_S = 1.0
 MAP_PERIOD_S = 0.25
 MAP_MAX_YAW_RPS = 0.3
-TOLD_TO_STOP = "told to stop"
+STOP_REQUESTED = "told to stop"
 E_STOPPED = "the emergency stop was engaged"
 
 
@@ -77,7 +77,7 @@ class NavigatorNode(OutriderNode):
     spec_name = "navigator"
 
     def configure(self) -> None:
-        self._busy, self._decoding, self._active = GoalSlot(), threading.Lock(), False
+        self._slot, self._decoding, self._active = GoalSlot(), threading.Lock(), False
         self._sensors_were_read = threading.Event()
         self._edge = self.open_edge()
         self._switches = Switches(self._edge, self.value)
@@ -112,15 +112,15 @@ class NavigatorNode(OutriderNode):
             "navigate",
             execute_callback=self._execute,
             goal_callback=self._on_goal,
-            handle_accepted_callback=begin,
+            handle_accepted_callback=start_goal,
             cancel_callback=lambda _: CancelResponse.ACCEPT,
             callback_group=ReentrantCallbackGroup(),
         )
         self.keep(server, lambda entity: entity.destroy())
-        self._goal_comes = self.keep(
+        self._goal_accepted = self.keep(
             self.create_guard_condition(self._read_sensors), self.destroy_guard_condition
         )
-        self._standing = Standing(self._robot, self._goal_comes.trigger)
+        self._stop_answers = StopAnswers(self._robot, self._goal_accepted.trigger)
 
     def open_edge(self) -> Edge:
         """Returns draft model and link, from the parameters; tests replace it."""
@@ -136,7 +136,7 @@ class NavigatorNode(OutriderNode):
             return decoder
         return MindfulDecoder(decoder, self._recollection.memory)
 
-    def _heed_forgetting(self) -> None:
+    def _drop_forgotten(self) -> None:
         """Drop the decoder's texts of forgotten records, also between goals."""
         if not isinstance(self._decoder, MindfulDecoder) or not self._decoding.acquire(blocking=False):
             return
@@ -150,7 +150,7 @@ class NavigatorNode(OutriderNode):
     def _read_sensors(self) -> None:
         """Read the sensors. Wait for them and send heartbeats only while a goal runs or a stop is watched."""
         self._sensors.read()
-        self._sensors.is_open = self._busy.is_taken or self._standing.is_watched
+        self._sensors.is_open = self._slot.is_taken or self._stop_answers.needs_odometry
         if self._sensors.is_open:
             self._sensors_were_read.set()
         pace(self._beats, HEARTBEAT_PERIOD_S if self._sensors.is_open else IDLE_HEARTBEAT_PERIOD_S)
@@ -182,7 +182,7 @@ class NavigatorNode(OutriderNode):
         self._active = True
         self._sensors.discard()
         self._beats = self.living_timer(IDLE_HEARTBEAT_PERIOD_S, self._robot.beat)
-        self.active_timer(HEED_PERIOD_S, self._heed_forgetting)
+        self.active_timer(FORGET_PERIOD_S, self._drop_forgotten)
         self._looks = [self.active_timer(IDLE_LOOK_PERIOD_S, self._look)]
 
     def deactivate(self) -> None:
@@ -194,9 +194,9 @@ class NavigatorNode(OutriderNode):
 
     def _look(self) -> None:
         """Read the sensors and check the sender, during a goal and once after; otherwise `health` does."""
-        if self._busy.is_taken or self._sensors.is_open:
+        if self._slot.is_taken or self._sensors.is_open:
             self._read_sensors()
-            self._busy.look()
+            self._slot.check()
             reason = self._sender.look()
             if reason:
                 self._sender.end()
@@ -228,9 +228,9 @@ class NavigatorNode(OutriderNode):
             recollection.memory.close()
             self._recollection = None
 
-    def heed(self, changed: Mapping[str, Value]) -> None:
+    def apply_live(self, changed: Mapping[str, Value]) -> None:
         if hasattr(self, "_edge"):
-            self._switches.heed(changed)
+            self._switches.apply_live(changed)
 
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False):
@@ -240,7 +240,7 @@ class NavigatorNode(OutriderNode):
         warning = link_warning(state, self.value("endpoint"))
         return warning or self._robot.warning(), {
             "link": state.value,
-            "goal": self._busy.is_taken,
+            "goal": self._slot.is_taken,
             **self._switches.in_force(),
         }
 
@@ -250,27 +250,27 @@ class NavigatorNode(OutriderNode):
         A stop is always accepted and ends the running goal at once, even if it only begins the sentence.
         """
         if says_to_stop(request.instruction):
-            self._end_goal(GoalError.CANCELLED, TOLD_TO_STOP)
+            self._end_goal(GoalError.CANCELLED, STOP_REQUESTED)
             return GoalResponse.ACCEPT
         # Freed once the goal has ended: another goal may come before this one starts.
-        if self._active and self._busy.take():
+        if self._active and self._slot.take():
             self._sensors_were_read.clear()
             self._end = None
-            self._goal_comes.trigger()
+            self._goal_accepted.trigger()
             return GoalResponse.ACCEPT
         reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
         if begins_to_stand(request.instruction):
-            self._end_goal(GoalError.CANCELLED, reason := TOLD_TO_STOP)
+            self._end_goal(GoalError.CANCELLED, reason := STOP_REQUESTED)
         self.get_logger().error(f"goal rejected: {reason}")
         return GoalResponse.REJECT
 
     def _execute(self, goal: Any) -> Any:
         if says_to_stop(goal.request.instruction):
-            said = self._standing.answer(goal.request.instruction, self._active)
+            message = self._stop_answers.answer(goal.request.instruction, self._active)
             goal.succeed()
-            return Navigate.Result(success=True, message=said)
-        busy = self._busy
-        busy.begin()
+            return Navigate.Result(success=True, message=message)
+        slot = self._slot
+        slot.start()
         # Otherwise a goal that ends at once would have no odometry.
         self._sensors_were_read.wait(FIRST_READING_S)
         try:
@@ -278,18 +278,18 @@ class NavigatorNode(OutriderNode):
                 result = self._with_cause(self._run_goal(goal))
         finally:
             self._sender.end()
-            busy.give_back()
+            slot.release()
         if result.success:
             goal.succeed()
         elif goal.is_cancel_requested:
             goal.canceled()
         else:
             goal.abort()
-        said = result.logged(goal.request.instruction)
+        message = result.logged(goal.request.instruction)
         if result.success:
-            self.get_logger().info(said)
+            self.get_logger().info(message)
         else:
-            self.get_logger().error(said)
+            self.get_logger().error(message)
         return Navigate.Result(
             success=result.success,
             error_code=result.error.value,

@@ -82,7 +82,7 @@ class RosRobotSide:
         self._image_warning, self._blinded = "", 0
         self._stamp, self._stamp_repeats = UNSTAMPED, False
         self._odometry: Odometry | None = None
-        self._place: Pose2D | None = None
+        self._pose: Pose2D | None = None
         self._ends: dict[tuple[str, int], MotionEnd] = {}
         self._update: StepUpdate | None = None
         self._feedback: Callable[[Any], None] | None = None
@@ -120,7 +120,7 @@ class RosRobotSide:
 
     def _shows_nothing_new(self, message: Image) -> bool:
         """Whether the picture repeats a recent one though the robot has moved; else checks for mirroring."""
-        odometry, newest = self._odometry_at(message.header.stamp), self.odometry() if self._place else None
+        odometry, newest = self._odometry_at(message.header.stamp), self.odometry() if self._pose else None
         self._repeats = self._repeat_watch.is_repeated(message.data, odometry or newest, odometry is not None)
         if odometry is not None and not self._repeats:
             with contextlib.suppress(FrameError):  # reported where the picture is used
@@ -131,7 +131,7 @@ class RosRobotSide:
         """Take odometry that came at `came_s` (`now_s`). It is dropped if implausible."""
         odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         with self._changed:
-            before, self._place = self._place, odometry.pose if odometry else None
+            before, self._pose = self._pose, odometry.pose if odometry else None
             if odometry is None:
                 return  # a single wrong distance or pose would corrupt all that is computed from it
             if not self._track or not 0.0 <= odometry.stamp_s - self._track[-1].stamp_s < PERIOD_S:
@@ -146,10 +146,10 @@ class RosRobotSide:
         age_s = self._node.get_clock().now().nanoseconds * 1e-9 - convert.seconds_of(stamp)
         if abs(age_s) > MAX_CLOCK_OFFSET_S:
             return self.odometry()
-        taken_s = self.now_s() - age_s
+        capture_s = self.now_s() - age_s
         with self._changed:
-            nearest = min(self._track, key=lambda odometry: abs(odometry.stamp_s - taken_s), default=None)
-        return nearest if nearest is not None and abs(nearest.stamp_s - taken_s) <= MATCH_S else None
+            nearest = min(self._track, key=lambda odometry: abs(odometry.stamp_s - capture_s), default=None)
+        return nearest if nearest is not None and abs(nearest.stamp_s - capture_s) <= MATCH_S else None
 
     def on_motion_report(self, message: MotionReport) -> None:
         """Record the end of a motion."""
@@ -178,10 +178,10 @@ class RosRobotSide:
             while self._image is None or not stamp_s < self._image[1] <= self.now_s():
                 if not self._changed.wait(deadline_s - time.monotonic()):
                     return None
-            message, taken_s = self._image
+            message, capture_s = self._image
         try:
             odometry = self._odometry_at(message.header.stamp)
-            return Frame(model_jpeg(convert.rgb_of(message)), taken_s, message.header, odometry)
+            return Frame(model_jpeg(convert.rgb_of(message)), capture_s, message.header, odometry)
         except FrameError as error:
             self._image_warning = str(error)
             self._node.get_logger().error(str(error), throttle_duration_sec=2.0)
@@ -199,12 +199,12 @@ class RosRobotSide:
         """Whether odometry measured after a time shows that the robot stands; waits for that."""
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
-            while not self._is_seen_to_stand(stamp_s):
+            while not self._has_shown_standstill(stamp_s):
                 if not self._changed.wait(deadline_s - time.monotonic()):
                     return False
             return True
 
-    def _is_seen_to_stand(self, stamp_s: float) -> bool:
+    def _has_shown_standstill(self, stamp_s: float) -> bool:
         return self._odometry is not None and self._odometry.stamp_s > stamp_s and self._odometry.stands
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
@@ -280,9 +280,9 @@ class RosRobotSide:
                 self.tokens.publish(step_messages.tokens_message(update, trace, self._header(update)))
             if self._update is not None:
                 silent_s = self._pictures.silent_s(self.now_s())
-                told = unless_blind(self._update, silent_s, self._camera_silence_s)
-                self._blinded += told is not self._update
-                self._update = told
+                update = unless_blind(self._update, silent_s, self._camera_silence_s)
+                self._blinded += update is not self._update
+                self._update = update
                 if self._untrue():
                     self._update = withdrawal(self._update, self._untrue())
                 self._publish(self._update)

@@ -28,7 +28,7 @@ class Switches:
     def __init__(self, edge: Edge, value: Callable[[str], Any]) -> None:
         self._edge, self._value = edge, value
 
-    def heed(self, changed: Mapping[str, Any]) -> None:
+    def apply_live(self, changed: Mapping[str, Any]) -> None:
         """Apply all of the new values, or none. Raises ConfigError."""
 
         def value(name: str) -> Any:

@@ -61,4 +61,4 @@ class ConsoleCamera:
 
     def _see_by(self, lens: CameraModel | None) -> None:
         self._lens = lens
-        self._console.see_by(lens)
+        self._console.set_camera_model(lens)

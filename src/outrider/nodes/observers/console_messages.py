@@ -85,11 +85,11 @@ def sights_of(text: str, pose: Pose2D) -> m.Sights:
     The goal is the first of them if the text is in the approach phase.
     """
     things = [(thing.what, place_of(thing, pose, "")) for thing in things_seen(text)]
-    seen = tuple(m.Thing(what, round(place.x, 2), round(place.y, 2)) for what, place in things)
+    shown = tuple(m.Thing(what, round(place.x, 2), round(place.y, 2)) for what, place in things)
     approaches = text.partition("\n")[2].startswith("approach:")
-    return m.Sights(seen, seen[0] if seen and approaches else None)
+    return m.Sights(shown, shown[0] if shown and approaches else None)
 
 
 def _name_of(values: type[Enum], value: int) -> str:
     """Returns the name of a value; empty for a value of another version."""
-    return next((one.name.lower().replace("_", " ") for one in values if one.value == value), "")
+    return next((known.name.lower().replace("_", " ") for known in values if known.value == value), "")

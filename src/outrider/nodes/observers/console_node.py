@@ -19,7 +19,7 @@ from std_msgs.msg import Bool
 
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer
-from outrider.console.switched.switches import Switch
+from outrider.console.switching.switches import Switch
 from outrider.core.files.journal import Journal
 from outrider.core.files.journal_files import journal_at
 from outrider.core.files.notary import Notary
@@ -81,18 +81,18 @@ class ConsoleNode(OutriderNode):
         self._e_stop_s = self._odometry_s = -math.inf
         self._moved_s: dict[str, float] = {}
         self._sending = threading.Lock()
-        self._told: dict[str, object] = {}
+        self._sent_state: dict[str, object] = {}
         self._watched = {diagnostics_name(self.get_namespace(), node) for node in WATCHED}
         self._open_outputs()
         self._notary = Notary(Journal(journal_at(self.value("journal"))), "console", brief)
         self._engine = self._speech_engine()
         self._relay = robot_end(self.value("relay"), self.value("relay_key_file"))
-        beside = self._relay.run if self._relay is not None else None
+        alongside = self._relay.run if self._relay is not None else None
         voice = SpeakingProgram(self.value("voice"))
         settings = settings_of({name: self.value(name) for name in SERVED})
-        self._console = ConsoleServer(self, settings, self._notary.note, self._engine, beside, voice)
+        self._console = ConsoleServer(self, settings, self._notary.note, self._engine, alongside, voice)
         self._camera = ConsoleCamera(self, self._console, self._picture_is_due)
-        self._tell_warnings()
+        self._send_warnings()
         self._open_inputs()
         self.get_logger().info(f"console at {self._console.url}{self._console.hints}")
 
@@ -127,7 +127,7 @@ class ConsoleNode(OutriderNode):
         self._sensors.discard()
         self._goals.open()
         self._warnings[""] = ""
-        self._tell_warnings()
+        self._send_warnings()
         self._looking = self.living_timer(LOOK_PERIOD_S, self._look)
 
     def deactivate(self) -> None:
@@ -141,7 +141,7 @@ class ConsoleNode(OutriderNode):
                 self._driving = False
         self._goals.close(INACTIVE)
         self._warnings[""] = INACTIVE
-        self._tell_warnings()
+        self._send_warnings()
 
     def cleanup(self) -> None:
         if hasattr(self, "_console"):
@@ -188,10 +188,10 @@ class ConsoleNode(OutriderNode):
         """Cancel the running goal."""
         self._goals.cancel()
 
-    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+    def switch(self, request: Switch, on_end: Callable[[str], None]) -> None:
         """Switch the emulated link or the strategy. `on_end` gets the reason if that fails, else nothing."""
         if self._active:
-            self._switches.ask(asked, on_end)
+            self._switches.ask(request, on_end)
         else:
             on_end(INACTIVE)
 
@@ -201,9 +201,9 @@ class ConsoleNode(OutriderNode):
         """Read the sensors. Without a viewer no picture is received, and the rest is read here only."""
         self._sensors.read()
         self._goals.look()
-        self._tell_motion()
+        self._send_motion()
         self._warnings["journal"] = self._journal_warning()
-        self._tell_warnings()
+        self._send_warnings()
         watched = self._console.num_viewers > 0
         self._sensors.is_open = watched
         pace(self._looking, LOOK_PERIOD_S if watched else UNWATCHED_PERIOD_S)
@@ -241,8 +241,8 @@ class ConsoleNode(OutriderNode):
 
     def _update(self, **fields: object) -> None:
         """Send fields that changed. The same values many times a second do not wake the server."""
-        if any(self._told.get(name) != value for name, value in fields.items()):
-            self._told.update(fields)
+        if any(self._sent_state.get(name) != value for name, value in fields.items()):
+            self._sent_state.update(fields)
             self._console.update(**fields)
 
     def _on_command(self, message: Twist, _: dict[str, Any]) -> None:
@@ -250,9 +250,9 @@ class ConsoleNode(OutriderNode):
 
     def _see_motion(self, source: str, moves: bool) -> None:
         self._moved_s[source] = time.monotonic() if moves else -math.inf
-        self._tell_motion()
+        self._send_motion()
 
-    def _tell_motion(self) -> None:
+    def _send_motion(self) -> None:
         """Show whether the robot moves or stands. A silent source counts for neither."""
         now_s = time.monotonic()
         moving = any(now_s - moved_s < MOTION_S for moved_s in self._moved_s.values())
@@ -302,9 +302,9 @@ class ConsoleNode(OutriderNode):
             if switches is not None:
                 self._console.show(switches)
             self._warnings[status.name] = "" if status.message == "ok" else status.message
-        self._tell_warnings()
+        self._send_warnings()
 
-    def _tell_warnings(self) -> None:
+    def _send_warnings(self) -> None:
         self._update(warning="; ".join(filter(None, self._warnings.values())))
 
     def _ask_memories(self) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.parameter import Parameter
 
-from outrider.console.switched.switches import Switch, Switches
+from outrider.console.switching.switches import Switch, Switches
 from outrider.decoding.config import STRATEGIES
 from outrider.nodes.common.node import OutriderNode
 from outrider.runtime.common.links import ROUND_TRIP_MS, named_networks
 
-NAVIGATOR, TOLD = "navigator", ("emulated", "round_trip_ms", "strategy")
-GONE = "no navigator listens: is it running?"
+NAVIGATOR, REPORTED = "navigator", ("emulated", "round_trip_ms", "strategy")
+NO_NAVIGATOR = "no navigator listens: is it running?"
 
 
 class ConsoleSwitches:
@@ -27,13 +27,13 @@ class ConsoleSwitches:
         self._client = node.create_client(SetParametersAtomically, f"{NAVIGATOR}/set_parameters_atomically")
         node.keep(self._client, node.destroy_client)
 
-    def ask(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+    def ask(self, request: Switch, on_end: Callable[[str], None]) -> None:
         """Set the navigator's parameters, all or none.
 
         `on_end` gets the reason if that fails, else nothing.
         """
         if not self._client.service_is_ready():
-            on_end(GONE)
+            on_end(NO_NAVIGATOR)
             return
 
         def on_answer(future: Any) -> None:
@@ -41,29 +41,29 @@ class ConsoleSwitches:
             on_end("" if result.successful else result.reason)
 
         parameters = [
-            Parameter(name, value=value).to_parameter_msg() for name, value in _wanted(asked).items()
+            Parameter(name, value=value).to_parameter_msg() for name, value in _parameters_of(request).items()
         ]
         request = SetParametersAtomically.Request(parameters=parameters)
         self._client.call_async(request).add_done_callback(on_answer)
 
     def news(self, values: Mapping[str, str]) -> Switches | None:
         """Returns the values in the navigator's diagnostics; None if they are not new."""
-        told = {name: values[name] for name in TOLD if name in values}
-        if len(told) < len(TOLD) or told == self._in_force:
+        reported = {name: values[name] for name in REPORTED if name in values}
+        if len(reported) < len(REPORTED) or reported == self._in_force:
             return None
-        self._in_force = told
+        self._in_force = reported
         return Switches(
-            link=told["emulated"],
-            rtt_ms=float(told["round_trip_ms"]),
+            link=reported["emulated"],
+            rtt_ms=float(reported["round_trip_ms"]),
             links=self._links,
             rtt_limits_ms=ROUND_TRIP_MS,
-            strategy=told["strategy"],
+            strategy=reported["strategy"],
             strategies=tuple(STRATEGIES),
         )
 
 
-def _wanted(asked: Switch) -> dict[str, str | float]:
+def _parameters_of(request: Switch) -> dict[str, str | float]:
     """Returns the navigator's parameters for a request. A link without a round trip gets its own."""
-    link = {"link_profile": asked.link} if asked.link else {}
-    rtt = {"link_rtt_ms": asked.rtt_ms} if asked.asks_link else {}
-    return {**link, **rtt, **({"strategy": asked.strategy} if asked.strategy else {})}
+    link = {"link_profile": request.link} if request.link else {}
+    rtt = {"link_rtt_ms": request.rtt_ms} if request.asks_link else {}
+    return {**link, **rtt, **({"strategy": request.strategy} if request.strategy else {})}

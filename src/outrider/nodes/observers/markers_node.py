@@ -49,7 +49,7 @@ class MarkersNode(OutriderNode):
         self._text: VerifiedText | None = None
         self._odometry_check, self._frame_id = OdometryCheck(self.is_simulated), "odom"
         self._pose: Pose2D | None = None
-        self._seen_from: Pose2D | None = None
+        self._text_pose: Pose2D | None = None
         self._goal: tuple[str, Place] | None = None
         self._path: deque[Pose2D] = deque(maxlen=PATH_POINTS)
         self._markers = self.publisher(MarkerArray, "markers", qos.EVENTS)
@@ -82,12 +82,12 @@ class MarkersNode(OutriderNode):
         self._sensors.read()
         last = self._text
         if last is None or (last.session_id, last.step) != (message.session_id, message.step):
-            self._seen_from = self._pose
+            self._text_pose = self._pose
         if last is None or last.session_id != message.session_id:
             self._goal = None
         self._text = message
-        if message.state == VerifiedText.FINISHED and self._seen_from is not None:
-            self._goal = goal_of(message.text, self._seen_from) or self._goal
+        if message.state == VerifiedText.FINISHED and self._text_pose is not None:
+            self._goal = goal_of(message.text, self._text_pose) or self._goal
 
     def _draw(self) -> None:
         self._sensors.read()
@@ -126,10 +126,10 @@ class MarkersNode(OutriderNode):
         """Returns an arrow to the action's end, from where its frame was taken."""
         marker = self._marker("action", Marker.ARROW, self._frame_id, GREEN, 0.05)
         motion = ActionTable().motion(message.action) if message.action_complete else None
-        if motion is None or motion.is_stop or self._seen_from is None:
+        if motion is None or motion.is_stop or self._text_pose is None:
             marker.action = Marker.DELETE
             return marker
-        start = self._seen_from
+        start = self._text_pose
         marker.pose = convert.pose_message(Pose2D(start.x, start.y, start.yaw + motion.turn_rad))
         marker.pose.position.z = 0.05
         marker.scale.x = motion.forward_m or 0.4
@@ -148,12 +148,12 @@ class MarkersNode(OutriderNode):
         return [sphere, label]
 
 
-def goal_of(text: str, seen_from: Pose2D) -> tuple[str, Place] | None:
+def goal_of(text: str, pose: Pose2D) -> tuple[str, Place] | None:
     """Returns the goal of a text and its place in odometry's frame; None if there is no goal yet."""
     if split_answer(text).phase not in GOAL_PHASES:
         return None
     things = things_seen(text)
-    return (things[0].what, place_of(things[0], seen_from, "")) if things else None
+    return (things[0].what, place_of(things[0], pose, "")) if things else None
 
 
 def broken(text: str, width: int) -> str:

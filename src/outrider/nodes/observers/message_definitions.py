@@ -40,13 +40,13 @@ def full_definition(type_name: str) -> str:
         if current not in texts:
             texts[current] = _own_definition(current)
             waiting += _nested_types(current)
-    first, *others = texts.items()
-    return "\n".join([first[1], *(f"{_RULE}\nMSG: {key}\n{text}" for key, text in others)])
+    first, *rest = texts.items()
+    return "\n".join([first[1], *(f"{_RULE}\nMSG: {key}\n{text}" for key, text in rest)])
 
 
 def _nested_types(type_name: str) -> list[str]:
     fields = message_class(type_name).get_fields_and_field_types().values()
-    return ["/".join(found) for field in fields for found in _NESTED.findall(field)]
+    return ["/".join(parts) for field in fields for parts in _NESTED.findall(field)]
 
 
 def _own_definition(type_name: str) -> str:

@@ -40,8 +40,8 @@ class GazeboNode(OutriderNode):
     _commands: Any = None
 
     def configure(self) -> None:
-        self._held = self.value("holds") or self.value("instruction")
-        self._home = generate_home(self.value("seed"), target_of(self._held), self.value("placement"))
+        self._instruction = self.value("holds") or self.value("instruction")
+        self._home = generate_home(self.value("seed"), target_of(self._instruction), self.value("placement"))
         self._contacts = ContactCounter(self._home)
         self._base = SimulatedBase()
         self._odometry_check = OdometryCheck(self.is_simulated)
@@ -118,7 +118,7 @@ class GazeboNode(OutriderNode):
             return
         stamp = self.get_clock().now().to_msg()
         stamped = convert.header(stamp, self.frame("map"))
-        message = truth_message(self._home, self._held, self._pose, stamped)
+        message = truth_message(self._home, self._instruction, self._pose, stamped)
         message.path_m = self._path_m
         message.collisions = self._contacts.collisions
         message.time_s = convert.seconds_of(stamp)

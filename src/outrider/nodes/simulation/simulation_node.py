@@ -42,8 +42,8 @@ class SimulationNode(OutriderNode):
     spec_name = "simulation"
 
     def configure(self) -> None:
-        self._held = self.value("holds") or self.value("instruction")
-        target = target_of(self._held)
+        self._instruction = self.value("holds") or self.value("instruction")
+        target = target_of(self._instruction)
         if target is None:
             # Do not log the instruction: it may contain a secret, and logs are files.
             self.get_logger().warning("the instruction names no object of the simulation")
@@ -62,7 +62,7 @@ class SimulationNode(OutriderNode):
         self._odom = self.publisher(OdometryMsg, "odom", qos.EVENTS)
         self._scan = self.publisher(LaserScan, "scan", qos.SENSOR)
         self._state = self.publisher(SimulationState, "simulation_state", qos.EVENTS)
-        self._told = self.publisher(TwistStamped, "base_velocity", qos.EVENTS)
+        self._velocities = self.publisher(TwistStamped, "base_velocity", qos.EVENTS)
         self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
         self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
         self._sim_clock = self.publisher(ClockMsg, "/clock", qos.COMMAND)
@@ -128,18 +128,18 @@ class SimulationNode(OutriderNode):
         before = self.simulator.truth()
         start_s = self.simulator.time_s
         velocity = self._base.velocity(now_s)
-        self._publish_told(velocity)
+        self._publish_velocity(velocity)
         self.simulator.drive(velocity, self._due_s)
         self._due_s -= self.simulator.time_s - start_s
         after = self.simulator.truth()
         self._path_m += before.distance_to(after.x, after.y)
         self._sim_clock.publish(ClockMsg(clock=convert.time_of(self.simulator.time_s)))
 
-    def _publish_told(self, velocity: Velocity) -> None:
+    def _publish_velocity(self, velocity: Velocity) -> None:
         """Publish the velocity that the base obeys, after its deadman, to measure how soon it stands."""
-        if self._told.get_subscription_count() > 0:
+        if self._velocities.get_subscription_count() > 0:
             stamped = convert.header(self._stamp(), self.frame("base_link"))
-            self._told.publish(TwistStamped(header=stamped, twist=convert.twist_message(velocity)))
+            self._velocities.publish(TwistStamped(header=stamped, twist=convert.twist_message(velocity)))
 
     def _publish_motion(self) -> None:
         stamp, odometry = self._stamp(), self._living(self.simulator.odometry())
@@ -161,7 +161,7 @@ class SimulationNode(OutriderNode):
         if self._go2 is not None:
             self._go2.publish_battery()
         stamped = convert.header(self._stamp(), self.frame("map"))
-        message = truth_message(self.simulator.home, self._held, self.simulator.truth(), stamped)
+        message = truth_message(self.simulator.home, self._instruction, self.simulator.truth(), stamped)
         message.path_m = self._path_m
         message.collisions = self.simulator.collisions
         message.time_s = self.simulator.time_s
@@ -192,7 +192,7 @@ class SimulationNode(OutriderNode):
         return bytes(cv2.imencode(".jpg", picture)[1])
 
 
-def truth_message(home: Home, held: str, truth: Pose2D, header: convert.Header) -> SimulationState:
+def truth_message(home: Home, instruction: str, truth: Pose2D, header: convert.Header) -> SimulationState:
     """Returns home and pose as a message. The caller adds path and collisions."""
     target = home.target
     return SimulationState(
@@ -200,7 +200,7 @@ def truth_message(home: Home, held: str, truth: Pose2D, header: convert.Header) 
         pose=convert.pose_message(truth),
         seed=home.seed,
         placement=home.placement,
-        instruction=held,
+        instruction=instruction,
         target=target.spec.phrase,
         target_x=target.x,
         target_y=target.y,

@@ -38,10 +38,10 @@ from outrider.runtime.datasets.stop_sounds import (
 )
 from outrider.simulation.homes.vocabulary import COLOURS, KINDS, vocabulary
 from outrider.training.batches import read_shard
-from outrider.training.beside.exits import ExitsConfig, train_exits
-from outrider.training.beside.frozen_target import Backbone, PackedBackbone
-from outrider.training.beside.head import HeadConfig, train_head
 from outrider.training.export import export
+from outrider.training.frozen.backbone import Backbone, PackedBackbone
+from outrider.training.frozen.draft_head import HeadConfig, train_head
+from outrider.training.frozen.exits import ExitsConfig, train_exits
 from outrider.training.imitation import TrainingConfig
 from outrider.training.parallel import train
 from outrider.training.readers import train_reader

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer
-from outrider.console.switched.switches import NOT_EMULATED, Switch
+from outrider.console.switching.switches import NOT_EMULATED, Switch
 from outrider.core.errors import Cancelled, OutriderError, SimulationError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.ports import TextDecoder
@@ -104,7 +104,7 @@ class SimulatedRobot:
         """Show the robot's state on this console from now on."""
         self._console = console
         console.update(link="local")
-        console.see_by(SIM_CAMERA)
+        console.set_camera_model(SIM_CAMERA)
 
     def truth(self) -> tuple[Pose2D, Velocity]:
         """Returns the robot's true pose and velocity.
@@ -142,7 +142,7 @@ class SimulatedRobot:
         with self._lock:
             self._ended_before = self._newest
 
-    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+    def switch(self, request: Switch, on_end: Callable[[str], None]) -> None:
         """Refuse: both models are in this process, without a link."""
         on_end(NOT_EMULATED)
 

@@ -44,20 +44,20 @@ class Switches(msgspec.Struct, frozen=True, tag_field="is", tag="switches"):
     strategy: str = ""
     strategies: tuple[str, ...] = ()
 
-    def refusal(self, asked: Switch) -> str:
+    def refusal(self, request: Switch) -> str:
         """Returns why a switch is refused; empty if it is not."""
-        return (self._link_refusal(asked) if asked.asks_link else "") or (
-            self._strategy_refusal(asked.strategy) if asked.strategy else ""
+        return (self._link_refusal(request) if request.asks_link else "") or (
+            self._strategy_refusal(request.strategy) if request.strategy else ""
         )
 
-    def _link_refusal(self, asked: Switch) -> str:
+    def _link_refusal(self, request: Switch) -> str:
         least, most = self.rtt_limits_ms
         if not self.link:
             return NOT_EMULATED
-        if asked.link and asked.link not in self.links:
-            return f'there is no link "{asked.link}": choose one of {", ".join(self.links)}'
-        if asked.rtt_ms and not least <= asked.rtt_ms <= most:
-            return f"a round trip lies between {least:g} and {most:g} ms: {asked.rtt_ms:g} ms does not"
+        if request.link and request.link not in self.links:
+            return f'there is no link "{request.link}": choose one of {", ".join(self.links)}'
+        if request.rtt_ms and not least <= request.rtt_ms <= most:
+            return f"a round trip lies between {least:g} and {most:g} ms: {request.rtt_ms:g} ms does not"
         return ""
 
     def _strategy_refusal(self, name: str) -> str:

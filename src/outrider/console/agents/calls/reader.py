@@ -10,12 +10,12 @@ from contextlib import suppress
 from typing import TypeVar
 
 from outrider.console.messages import MAX_COMMAND_CHARACTERS
-from outrider.console.said.reading import is_plain_stop
+from outrider.console.sentences.reading import is_plain_stop
 from outrider.core.errors import BusyError
 from outrider.core.language.sentences.stops import left_by_a_stop, says_to_stop
 
 MOST_WAITING, MOST_READ = 10, 2 * MAX_COMMAND_CHARACTERS
-_Read = TypeVar("_Read")
+_Result = TypeVar("_Result")
 _worker = ThreadPoolExecutor(1, "sentences")
 """One thread for all agents: two would compete for the interpreter, and delay each other's stops."""
 
@@ -26,7 +26,7 @@ class Reader:
     def __init__(self) -> None:
         self._turn, self._num_waiting = asyncio.Lock(), 0
 
-    async def read(self, work: Callable[[], _Read]) -> _Read:
+    async def read(self, work: Callable[[], _Result]) -> _Result:
         """Run `work` in the thread; return its result. Raises BusyError if too many reads already wait."""
         if self._num_waiting >= MOST_WAITING:
             raise BusyError(
@@ -39,9 +39,9 @@ class Reader:
         finally:
             self._num_waiting -= 1
 
-    async def says_to_stop(self, said: Iterable[str]) -> bool:
+    async def says_to_stop(self, texts: Iterable[str]) -> bool:
         """Whether a text orders a stop, as far as a message is read. Raises BusyError if that is unknown."""
-        parts = parts_of(said)
+        parts = parts_of(texts)
         return any(map(is_plain_stop, parts)) or await self.read(lambda: any(map(says_to_stop, parts)))
 
     async def left_by_a_stop(self, sentence: str) -> str:
@@ -51,14 +51,14 @@ class Reader:
         return ""
 
 
-def parts_of(said: Iterable[str]) -> list[str]:
+def parts_of(texts: Iterable[str]) -> list[str]:
     """Return the parts of a message that are read.
 
     The shortest texts come first, until MOST_READ characters are reached. Of each text, at most
     MAX_COMMAND_CHARACTERS are read from its start and as many from its end.
     """
     parts: list[str] = []
-    for text in sorted(said, key=len):
+    for text in sorted(texts, key=len):
         if sum(map(len, parts)) >= MOST_READ:
             break
         parts += dict.fromkeys((text[:MAX_COMMAND_CHARACTERS], text[-MAX_COMMAND_CHARACTERS:]))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 SERVED_AT_ONCE = 4
 """Per turn of the loop: a request is read some turns later, and must not be dropped for newer ones before."""
-LOOKED_AT_BYTES = 4096
+PEEK_BYTES = 4096
 STOP = re.compile(rb"POST [^ ]*/e_stop[ ?]|POST .*\"stop\"", re.S)
 """Matches a stop sent to the console, or by an agent, whose request body names the tool."""
 
@@ -35,7 +35,7 @@ class _Waiting:
     """Whether first bytes have come."""
 
 
-class Lobby:
+class AcceptQueue:
     """Keeps at most `room` connections: for a newer one, closes the oldest of the peer that has the most.
 
     A connection that asks for a stop is never closed. `serve(connection, peer)` is called for each
@@ -44,8 +44,8 @@ class Lobby:
 
     def __init__(self, room: int, serve: Callable[[socket.socket, str], None]) -> None:
         self._room, self._serve = room, serve
-        self._num_others = 0
-        self._others: dict[str, dict[_Waiting, None]] = {}
+        self._num_ordinary = 0
+        self._ordinary: dict[str, dict[_Waiting, None]] = {}
         """The connections that ask for no stop, by peer, oldest first."""
         self._stops: deque[_Waiting] = deque()
         self._order: deque[_Waiting] = deque()
@@ -60,23 +60,23 @@ class Lobby:
     def add(self, accepted: socket.socket, peer: str) -> None:
         """Takes in a connection that has just been accepted."""
         accepted.setblocking(False)
-        if len(self._stops) + self._num_others >= self._room:
-            self.drop_one()
+        if len(self._stops) + self._num_ordinary >= self._room:
+            self.drop_oldest()
         waiting = _Waiting(peer, accepted)
-        self._others.setdefault(peer, {})[waiting] = None
-        self._num_others += 1
+        self._ordinary.setdefault(peer, {})[waiting] = None
+        self._num_ordinary += 1
         self._look(waiting)
 
-    def drop_one(self) -> bool:
+    def drop_oldest(self) -> bool:
         """Closes the oldest connection, but no stop, of the most crowded peer. Returns whether it did."""
-        most = max(self._others.values(), key=len, default=None)
+        most = max(self._ordinary.values(), key=len, default=None)
         if most is not None:
             self._close(next(iter(most)))
         return most is not None
 
     def drop_since(self, since_s: float) -> None:
         """Closes the others that have waited since before `since_s` (seconds of the monotonic clock)."""
-        late = [one for some in self._others.values() for one in some if one.since_s < since_s]
+        late = [waiting for some in self._ordinary.values() for waiting in some if waiting.since_s < since_s]
         for waiting in late:
             self._close(waiting)
 
@@ -89,7 +89,7 @@ class Lobby:
     def _look(self, waiting: _Waiting) -> None:
         loop = asyncio.get_running_loop()
         try:
-            first = waiting.socket.recv(LOOKED_AT_BYTES, socket.MSG_PEEK)
+            first = waiting.socket.recv(PEEK_BYTES, socket.MSG_PEEK)
         except BlockingIOError:
             loop.add_reader(waiting.socket, self._look, waiting)
             return
@@ -125,17 +125,17 @@ class Lobby:
     def _next(self) -> _Waiting | None:
         """Return the other connection that has waited longest; None if it was closed meanwhile."""
         waiting = self._order.popleft()
-        if waiting not in self._others.get(waiting.peer, {}):
+        if waiting not in self._ordinary.get(waiting.peer, {}):
             return None
         self._leave(waiting)
         return waiting
 
     def _leave(self, waiting: _Waiting) -> None:
-        some = self._others[waiting.peer]
+        some = self._ordinary[waiting.peer]
         del some[waiting]
-        self._num_others -= 1
+        self._num_ordinary -= 1
         if not some:
-            del self._others[waiting.peer]
+            del self._ordinary[waiting.peer]
 
     def _close(self, waiting: _Waiting) -> None:
         self._leave(waiting)

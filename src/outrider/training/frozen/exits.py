@@ -21,15 +21,9 @@ from torch import Tensor, nn
 from outrider.core.errors import ConfigError
 from outrider.core.training_data import Example
 from outrider.training.batches import read_shard
-from outrider.training.beside.frozen_target import (
-    HELD_OUT_FRAMES,
-    Backbone,
-    FitConfig,
-    drawn_shards,
-    fit,
-    paths_to_fit,
-    shortlist,
-)
+from outrider.training.frozen.backbone import Backbone
+from outrider.training.frozen.fitting import HELD_OUT_FRAMES, FitConfig, drawn_shards, fit, paths_to_fit
+from outrider.training.frozen.shortlist import shortlist
 
 BATCH_TOKENS = 1024
 

@@ -2,9 +2,9 @@
 """Accepts connections to the console, or of agents, and keeps room for new ones.
 
 A request has `request_s` from its connection to the last byte of its answer. If one peer, or all peers
-together, have too many connections open, the oldest that is not held (as a websocket is) is closed for the
-new one. So the newest request, which may be an emergency stop, is always read, however many others are
-unfinished. Requests for a stop are served before others that wait (see `Lobby`).
+together, have too many connections open, the oldest that is not long-lived (as a websocket is) is closed
+for the new one. So the newest request, which may be an emergency stop, is always read, however many others
+are unfinished. Requests for a stop are served before others that wait (see `AcceptQueue`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from outrider.console.app import MAX_WEBSOCKETS
-from outrider.console.protocols.lobby import Lobby
+from outrider.console.protocols.accept_queue import AcceptQueue
 
 REQUEST_S = 10.0
 MAX_OPEN, MAX_OPEN_A_PEER = 2 * MAX_WEBSOCKETS, 48
@@ -33,7 +33,7 @@ MAX_WAITING = 256
 """Maximum number of accepted connections that wait to be served."""
 ACCEPTED_AT_ONCE = 512
 RETRY_S = 0.05
-NONE_WAITS = (errno.EAGAIN, errno.EINTR, errno.ECONNABORTED)
+NOTHING_TO_ACCEPT = (errno.EAGAIN, errno.EINTR, errno.ECONNABORTED)
 
 
 @dataclass(eq=False)
@@ -57,7 +57,7 @@ class _Connection:
             self.socket.close()
 
 
-class Door:
+class ConnectionAcceptor:
     """Hands accepted connections to protocols, from `open` to `close`; both run in the loop's thread."""
 
     def __init__(self, listener: socket.socket, request_s: float = REQUEST_S) -> None:
@@ -67,14 +67,14 @@ class Door:
         max_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         bounded = max_files != resource.RLIM_INFINITY
         self._max_open = min(MAX_OPEN, max_files // 2) if bounded else MAX_OPEN
-        self._lobby = Lobby(min(MAX_WAITING, max_files // 4) if bounded else MAX_WAITING, self._admit)
+        self._queue = AcceptQueue(min(MAX_WAITING, max_files // 4) if bounded else MAX_WAITING, self._admit)
 
     def open(
-        self, is_held: Callable[[Any], bool], make: Callable[[], Any], context: ssl.SSLContext | None
+        self, is_long_lived: Callable[[Any], bool], make: Callable[[], Any], context: ssl.SSLContext | None
     ) -> None:
-        """Begin to accept. `is_held` tells, by its protocol, whether a connection may stay open for long."""
+        """Begin to accept. `is_long_lived` tells, by its protocol, whether a connection may stay open."""
         self._loop = asyncio.get_running_loop()
-        self._is_held_by, self._make, self._context = is_held, make, context
+        self._is_long_lived_protocol, self._make, self._context = is_long_lived, make, context
         self._loop.add_reader(self._listener, self._accept)
         self._sweeping = self._loop.create_task(self._sweep())
 
@@ -82,27 +82,27 @@ class Door:
         """Accept no more connections; those under way stay with their protocols."""
         self._loop.remove_reader(self._listener)
         self._listener.close()
-        self._lobby.close()
+        self._queue.close()
         self._sweeping.cancel()
 
     def _accept(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
-            if self._lobby.is_full:
+            if self._queue.is_full:
                 return
             try:
                 accepted, address = self._listener.accept()
             except OSError as error:
-                if error.errno not in NONE_WAITS:
+                if error.errno not in NOTHING_TO_ACCEPT:
                     self._make_descriptors()
                 return
-            self._lobby.add(accepted, peer_of(address[0]))
+            self._queue.add(accepted, peer_of(address[0]))
 
     def _make_descriptors(self) -> None:
         """Free a file descriptor, as none is left: drop a connection, or pause accepting for a while."""
-        if self._lobby.drop_one():
+        if self._queue.drop_oldest():
             return
         dropped = self._unfinished()
-        self._drop_one(dropped)
+        self._drop_first(dropped)
         if not dropped:
             self._loop.remove_reader(self._listener)
             self._loop.call_later(RETRY_S, self._resume)
@@ -115,10 +115,10 @@ class Door:
         self._make_room(peer)
         connection = _Connection(peer, accepted)
         self._connections.append(connection)
-        connection.opening = self._loop.create_task(self._hand_over(connection))
+        connection.opening = self._loop.create_task(self._start_protocol(connection))
         connection.opening.add_done_callback(lambda _: connection.settle())
 
-    async def _hand_over(self, connection: _Connection) -> None:
+    async def _start_protocol(self, connection: _Connection) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):  # also from a TLS handshake
             connection.transport, _ = await self._loop.connect_accepted_socket(
                 self._make,
@@ -128,46 +128,47 @@ class Door:
             )
 
     def _make_room(self, peer: str) -> None:
-        self._connections = [one for one in self._connections if one.socket.fileno() >= 0]
-        counts = Counter(one.peer for one in self._connections)
+        self._connections = [known for known in self._connections if known.socket.fileno() >= 0]
+        counts = Counter(known.peer for known in self._connections)
         if counts[peer] >= MAX_OPEN_A_PEER:
-            self._drop_one(self._unfinished(peer))
+            self._drop_first(self._unfinished(peer))
         if len(self._connections) >= self._max_open:
-            self._drop_one(self._of_the_most_crowded() or self._connections[::-1])
+            self._drop_first(self._of_the_largest_peer() or self._connections[::-1])
 
     def _unfinished(self, peer: str | None = None) -> list[_Connection]:
-        """Return the connections that are not held, oldest first."""
-        return [one for one in self._connections if peer in (None, one.peer) and not self._is_held(one)]
+        """Return the connections that are not long-lived, oldest first: of one peer, or of all."""
+        own = (known for known in self._connections if peer in (None, known.peer))
+        return [known for known in own if not self._is_long_lived(known)]
 
-    def _of_the_most_crowded(self) -> list[_Connection]:
-        """Return the connections not held of the peer that has most of them, oldest first."""
+    def _of_the_largest_peer(self) -> list[_Connection]:
+        """Return the connections, not long-lived, of the peer that has most of them, oldest first."""
         unfinished = self._unfinished()
-        counts = Counter(one.peer for one in unfinished)
+        counts = Counter(connection.peer for connection in unfinished)
         most = max(counts.values(), default=0)
-        return [one for one in unfinished if counts[one.peer] == most]
+        return [connection for connection in unfinished if counts[connection.peer] == most]
 
-    def _is_held(self, connection: _Connection) -> bool:
+    def _is_long_lived(self, connection: _Connection) -> bool:
         transport = connection.transport
         if transport is None or transport.is_closing():
             return False
-        return self._is_held_by(transport.get_protocol())
+        return self._is_long_lived_protocol(transport.get_protocol())
 
-    def _drop_one(self, candidates: list[_Connection]) -> None:
+    def _drop_first(self, candidates: list[_Connection]) -> None:
         if candidates:
             self._connections.remove(candidates[0])
             candidates[0].close()
 
     async def _sweep(self) -> None:
-        """Close connections past their time limit, which a held connection restarts until it is released."""
+        """Close connections past their time limit, which a long-lived connection restarts while it is one."""
         while True:
             await asyncio.sleep(SWEEP_PERIOD_S)
             now_s = time.monotonic()
-            self._lobby.drop_since(now_s - self._request_s)
+            self._queue.drop_since(now_s - self._request_s)
             for connection in list(self._connections):
-                if self._is_held(connection):
+                if self._is_long_lived(connection):
                     connection.since_s = now_s
                 elif connection.since_s < now_s - self._request_s:
-                    self._drop_one([connection])
+                    self._drop_first([connection])
 
 
 @lru_cache

@@ -8,11 +8,11 @@ from typing import Any
 
 from rclpy.impl.implementation_singleton import rclpy_implementation
 
-LOST_LOOKS = 20
+MAX_CHECKS = 20
 """A goal that has not started after this number of looks never will: nothing delays the start."""
 
 
-def begin(goal: Any) -> None:
+def start_goal(goal: Any) -> None:
     """Start the goal. A cancelled goal is started too; its executor ends it as cancelled.
 
     rclpy checks for a cancellation before it lets a goal start, and fails if the cancellation comes in
@@ -29,13 +29,13 @@ def begin(goal: Any) -> None:
 class GoalSlot:
     """A slot for one goal, taken from the goal's acceptance until its end. Thread-safe.
 
-    rclpy silently drops an accepted goal whose client has gone before the answer. A regular call of `look`
+    rclpy silently drops an accepted goal whose client has gone before the answer. A regular call of `check`
     frees the slot then; otherwise no other goal would ever be accepted.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._looks_left = 0
+        self._checks_left = 0
         self.is_taken = False
 
     def take(self) -> bool:
@@ -43,22 +43,22 @@ class GoalSlot:
         with self._lock:
             was_free, self.is_taken = not self.is_taken, True
             if was_free:
-                self._looks_left = LOST_LOOKS
+                self._checks_left = MAX_CHECKS
             return was_free
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Record that the goal has started."""
         with self._lock:
-            self._looks_left, self.is_taken = 0, True
+            self._checks_left, self.is_taken = 0, True
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Free the slot: the goal has ended."""
         with self._lock:
-            self._looks_left, self.is_taken = 0, False
+            self._checks_left, self.is_taken = 0, False
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Free the slot if its goal was dropped."""
         with self._lock:
-            if self._looks_left > 0:
-                self._looks_left -= 1
-                self.is_taken = self._looks_left > 0
+            if self._checks_left > 0:
+                self._checks_left -= 1
+                self.is_taken = self._checks_left > 0

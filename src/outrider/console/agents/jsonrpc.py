@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from mcp.types import JSONRPCMessage
 
-from outrider.console.agents.under_way.withdrawals import CANCELLED
+from outrider.console.agents.calls.withdrawals import CANCELLED
 from outrider.core.language.words.phrasebook import stop_words
 from outrider.core.token_bucket import TokenBucket
 
@@ -28,7 +28,7 @@ _NO_REQUEST = (
 _BATCH = "messages come one by one here, not as an array"
 TOO_LONG_MESSAGE = f"a message has more than {MOST_MESSAGE_BYTES} bytes: say it in fewer"
 REFUSED = "an agent's message is refused: %s"
-_SAYING = ("goal", "ask")
+_SENTENCE_TOOLS = ("goal", "ask")
 
 
 class _Arguments(msgspec.Struct):
@@ -41,7 +41,7 @@ class _Params(msgspec.Struct):
     arguments: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class FirstLook(msgspec.Struct):
+class JsonRpcMessage(msgspec.Struct):
     """A JSON-RPC message. Without an `id` it is a notification, without a `method` a response."""
 
     id: Any = msgspec.UNSET
@@ -49,18 +49,18 @@ class FirstLook(msgspec.Struct):
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
     @property
-    def is_asked(self) -> bool:
+    def is_request(self) -> bool:
         """Whether it is a request, which needs an answer."""
         return bool(self.method) and isinstance(self.id, (int, str)) and not isinstance(self.id, bool)
 
     @property
-    def told_id(self) -> Any:
+    def response_id(self) -> Any:
         """The id for the answer; None if the message has none."""
         return None if self.id is msgspec.UNSET else self.id
 
     def problem(self, message: bytes) -> str:
         """Return why the full `message` is not a valid MCP message; empty if it is valid."""
-        if self.id is not msgspec.UNSET and not self.is_asked and self.method:
+        if self.id is not msgspec.UNSET and not self.is_request and self.method:
             return _NO_ID
         try:
             JSONRPCMessage.model_validate_json(message)
@@ -76,10 +76,10 @@ class FirstLook(msgspec.Struct):
     @property
     def is_urgent(self) -> bool:
         """Whether it calls `cancel`, withdraws a call, or has a sentence with a stop word at an end."""
-        if self.tool.name not in _SAYING:
+        if self.tool.name not in _SENTENCE_TOOLS:
             return self.tool.name == "cancel" or self.method == CANCELLED
-        told = _decoded(self.tool.arguments, _Arguments) or _Arguments()
-        return _says_stop(told.sentence or told.question)
+        arguments = _decoded(self.tool.arguments, _Arguments) or _Arguments()
+        return _has_stop_word(arguments.sentence or arguments.question)
 
     @property
     def tool(self) -> _Params:
@@ -88,9 +88,9 @@ class FirstLook(msgspec.Struct):
         return params or _Params()
 
 
-def first_look(message: bytes) -> FirstLook | None:
+def parse_message(message: bytes) -> JsonRpcMessage | None:
     """Parse a message. Returns None if it cannot be a JSON-RPC message."""
-    return _decoded(message, FirstLook)
+    return _decoded(message, JsonRpcMessage)
 
 
 def why_unreadable(message: bytes) -> str:
@@ -110,8 +110,8 @@ class LongMessage:
     _END = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _NAMED + rb"){0,2}\}\s*$")
 
     def __init__(self, begin: bytes, end: bytes) -> None:
-        found = self._BEGIN.match(begin) or self._END.search(end)
-        self.id: int | str | None = _decoded(found[1], int | str) if found else None
+        match = self._BEGIN.match(begin) or self._END.search(end)
+        self.id: int | str | None = _decoded(match[1], int | str) if match else None
         self.is_stop = any(map(_may_stop, (begin, end)))
         """Whether it may call `stop` or `cancel`, or hold a sentence that orders a stop."""
 
@@ -125,33 +125,34 @@ class MessagePace:
         self._urgent = TokenBucket(URGENT_PER_S, URGENT_AT_ONCE, now_s)
         self.too_many = f"more than {per_s:g} messages a second: wait"
 
-    def takes(self, request: FirstLook) -> bool:
+    def admits(self, request: JsonRpcMessage) -> bool:
         """Whether a message is within the rate; counts it if so."""
         now_s = time.monotonic()
         return self._usual.take(1.0, now_s) or (request.is_urgent and self._urgent.take(1.0, now_s))
 
 
-def calls_stop(message: bytes, read: FirstLook | LongMessage | None) -> bool:
-    """Whether a message, parsed as `read`, calls the tool `stop`.
+def calls_stop(message: bytes, parsed: JsonRpcMessage | LongMessage | None) -> bool:
+    """Whether a message, parsed as `parsed`, calls the tool `stop`.
 
     For a message that will be refused (unreadable, invalid, an array): whether any part of it may order a
     stop. When in doubt the robot stops.
     """
-    if isinstance(read, LongMessage) or (read and read.is_stop):
-        return read.is_stop
-    return _may_stop(message) and (read is None or bool(read.problem(message)))
+    if isinstance(parsed, LongMessage) or (parsed and parsed.is_stop):
+        return parsed.is_stop
+    return _may_stop(message) and (parsed is None or bool(parsed.problem(message)))
 
 
 _STOPS = re.compile(rb'"name"\s*:\s*"(?:stop|cancel)"')
-_SAID = re.compile(rb'"(?:sentence|question)"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
+_SENTENCES = re.compile(rb'"(?:sentence|question)"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
 
 
 def _may_stop(part: bytes) -> bool:
     """Whether part of a message calls `stop` or `cancel`, or has a sentence with a stop word at an end."""
-    return bool(_STOPS.search(part)) or any(_says_stop(_text(said[1])) for said in _SAID.finditer(part))
+    sentences = (_text(match[1]) for match in _SENTENCES.finditer(part))
+    return bool(_STOPS.search(part)) or any(map(_has_stop_word, sentences))
 
 
-def _says_stop(text: str) -> bool:
+def _has_stop_word(text: str) -> bool:
     words = re.findall(r"\w+", text.lower())
     return any(word in stop_words() for word in (*words[:1], *words[-1:]))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from outrider.console.said.reading import SentenceReader, is_plain_stop
+from outrider.console.sentences.reading import SentenceReader, is_plain_stop
 from outrider.core.language.sentences.stops import begins_to_stand, begins_with_a_stop
 
 MOST_SENTENCES = 4
@@ -37,13 +37,13 @@ def _nothing() -> None:
 class _Turn:
     """One action of a page, in its turn.
 
-    `read` gives whether the sentence may be followed; None if the action is no sentence. `left` is done in
-    place of `act` if the page has gone meanwhile.
+    `read` gives whether the sentence may be followed; None if the action is no sentence. `if_gone` is done
+    in place of `act` if the page has gone meanwhile.
     """
 
     act: Callable[[], object]
     read: asyncio.Task[bool] | None = None
-    left: Callable[[], object] = _nothing
+    if_gone: Callable[[], object] = _nothing
     is_void: bool = False
 
 
@@ -80,8 +80,8 @@ class Turns(Generic[_Viewer]):
             self._on_stop(viewer)
         else:
             read = asyncio.get_running_loop().create_task(self._may_follow(viewer, sentence))
-            stand = partial(self._stand, viewer, sentence)
-            self._add(viewer, _Turn(partial(self._follow, viewer, sentence), read, stand))
+            leading_stop = partial(self._apply_leading_stop, viewer, sentence)
+            self._add(viewer, _Turn(partial(self._follow, viewer, sentence), read, leading_stop))
 
     def follow(self, viewer: _Viewer, act: Callable[[], object]) -> None:
         """Runs `act` once all earlier actions of the page have run."""
@@ -98,10 +98,10 @@ class Turns(Generic[_Viewer]):
                     turn.is_void = True
                     self._warn(viewer, STOPPED)
 
-    def part(self, viewer: _Viewer) -> None:
+    def remove_viewer(self, viewer: _Viewer) -> None:
         """Handles a page that has gone: of what it has said, only stops still count."""
         for turn in self._turns.get(viewer, ()):
-            turn.act = turn.left
+            turn.act = turn.if_gone
 
     def close(self) -> None:
         """Stops reading sentences."""
@@ -135,11 +135,11 @@ class Turns(Generic[_Viewer]):
 
     def _follow(self, viewer: _Viewer, sentence: str) -> None:
         if not self._on_command(viewer, sentence):
-            self._stand(viewer, sentence)
+            self._apply_leading_stop(viewer, sentence)
 
-    def _stand(self, viewer: _Viewer, sentence: str) -> None:
-        stands = begins_with_a_stop if viewer.is_agent else begins_to_stand
-        if stands(sentence):
+    def _apply_leading_stop(self, viewer: _Viewer, sentence: str) -> None:
+        begins = begins_with_a_stop if viewer.is_agent else begins_to_stand
+        if begins(sentence):
             self._on_stop(viewer)
 
     async def _may_follow(self, viewer: _Viewer, sentence: str) -> bool:
@@ -148,8 +148,8 @@ class Turns(Generic[_Viewer]):
             if not await self._reader.says_to_stop(sentence):
                 return True
             self._on_stop(viewer)
-            if left := await self._reader.left_by_a_stop(sentence):
-                self._warn(viewer, left)
+            if if_gone := await self._reader.left_by_a_stop(sentence):
+                self._warn(viewer, if_gone)
         except TimeoutError:
             self._warn(viewer, TOO_LONG.format(self._read_s))
             self._on_stop(viewer)

@@ -15,21 +15,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from outrider.console.spoken import messages as s
+from outrider.console.speech import messages as s
 from outrider.core.errors import OutriderError
 from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
 from outrider.core.language.sentences.stops import begins_to_stand, left_by_a_stop, says_to_stop
 
-LONGEST_S = 15.0
+MAX_UTTERANCE_S = 15.0
 """The longest utterance in seconds, both of sound and of time since its speaker began."""
 SILENCE_S = 2.0
 """A microphone that sends nothing for this many seconds has failed."""
-MOST_UNHEARD = 4
+MAX_UNRECOGNISED = 4
 """Utterances that may be in recognition or wait for it; a further one counts as a stop."""
 NO_ENGINE = "nobody listens here: start the console with --speech moonshine (extra voice)"
-NO_WORDS = "no words were heard: hold the button while you speak"
+NOTHING_RECOGNISED = "no words were heard: hold the button while you speak"
 TOO_LONG = "at most {:g} s are heard at once: say less"
-TAKEN = "somebody else speaks to the robot: try again"
+BUSY = "somebody else speaks to the robot: try again"
 DIED = "the microphone has fallen silent: what it sent was dropped"
 TOO_MANY = "what was said before is still being recognised: wait; in doubt the robot stands"
 BROKEN = "the speech engine failed ({}: {})"
@@ -80,10 +80,10 @@ class _Press(Generic[_Viewer]):
             self.end()
 
 
-class Ear(Generic[_Viewer]):
+class SpeechRecognition(Generic[_Viewer]):
     """Recognises one utterance at a time, of the person who began first.
 
-    `on_stop` is called for a recognised stop. `tell` is called with the sentence, of at most `longest`
+    `on_stop` is called for a recognised stop. `send` is called with the sentence, of at most `longest`
     characters, or with the reason why there is none. An utterance has at most `longest_s` seconds; a
     microphone that is silent for `silence_s` seconds has failed.
     """
@@ -92,12 +92,12 @@ class Ear(Generic[_Viewer]):
         self,
         engine: AsrEngine | None,
         on_stop: Callable[[_Viewer], None],
-        tell: Callable[[_Viewer, s.Heard], None],
+        send: Callable[[_Viewer, s.Heard], None],
         longest: int,
         longest_s: float,
         silence_s: float,
     ) -> None:
-        self._engine, self._on_stop, self._tell, self._longest = engine, on_stop, tell, longest
+        self._engine, self._on_stop, self._send, self._longest = engine, on_stop, send, longest
         self._longest_s, self._silence_s = longest_s, silence_s
         self._worker = ThreadPoolExecutor(1, "ear")
         self._press: _Press[_Viewer] | None = None
@@ -113,7 +113,7 @@ class Ear(Generic[_Viewer]):
         elif self._press is not None and viewer is self._press.viewer:
             self._take(self._press, message)
 
-    def part(self, viewer: _Viewer) -> None:
+    def remove_viewer(self, viewer: _Viewer) -> None:
         """Handle a viewer that has gone: of what it said, only a stop still counts."""
         if self._press is not None and viewer is self._press.viewer:
             self._drop(self._press)
@@ -126,22 +126,22 @@ class Ear(Generic[_Viewer]):
 
     def _begin(self, viewer: _Viewer, number: int) -> None:
         if self._engine is None:
-            self._tell(viewer, s.Heard(note=NO_ENGINE, press=number))
+            self._send(viewer, s.Heard(note=NO_ENGINE, press=number))
             return
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._longest_s
         if self._press is not None:
             if self._press.viewer is not viewer:
-                self._tell(viewer, s.Heard(note=TAKEN, press=number))
+                self._send(viewer, s.Heard(note=BUSY, press=number))
                 return
             until_s = self._press.until_s  # pressing again gives no more time
             self._drop(self._press)
-        if len(self._tasks) >= MOST_UNHEARD:
+        if len(self._tasks) >= MAX_UNRECOGNISED:
             self._on_stop(viewer)
-            self._tell(viewer, s.Heard(note=TOO_MANY, press=number))
+            self._send(viewer, s.Heard(note=TOO_MANY, press=number))
             return
         self._press = _Press(viewer, number, until_s)
-        task = loop.create_task(self._hear(self._press, self._engine))
+        task = loop.create_task(self._recognise(self._press, self._engine))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -160,7 +160,7 @@ class Ear(Generic[_Viewer]):
         press.is_dropped = True
         press.end()
 
-    async def _hear(self, press: _Press[_Viewer], engine: AsrEngine) -> None:
+    async def _recognise(self, press: _Press[_Viewer], engine: AsrEngine) -> None:
         """Recognise one utterance, and send the result to its viewer."""
         sentence, note = "", ""
         limit = asyncio.get_running_loop().call_at(press.until_s, press.cut)
@@ -177,7 +177,7 @@ class Ear(Generic[_Viewer]):
             if self._press is press:
                 self._press = None
         if not press.is_dropped:
-            self._tell(press.viewer, s.Heard(sentence[: self._longest], note, press=press.number))
+            self._send(press.viewer, s.Heard(sentence[: self._longest], note, press=press.number))
 
     async def _sentence(self, press: _Press[_Viewer], engine: AsrEngine) -> tuple[str, str]:
         utterance = await self._call(engine.listen)
@@ -194,7 +194,7 @@ class Ear(Generic[_Viewer]):
                 has_stopped = True
                 self._on_stop(press.viewer)
                 if not press.is_dropped:
-                    self._tell(press.viewer, s.Heard("stop", STOPPED, is_whole=False, press=press.number))
+                    self._send(press.viewer, s.Heard("stop", STOPPED, is_whole=False, press=press.number))
         sentence = await self._call(utterance.end)
         is_stop = await self._call(says_to_stop, sentence)
         if not has_stopped and (is_stop or await self._call(begins_to_stand, sentence)):
@@ -202,16 +202,16 @@ class Ear(Generic[_Viewer]):
             self._on_stop(press.viewer)
         if has_died and not is_stop:
             return "", DIED
-        left = await self._call(left_by_a_stop, sentence) if is_stop else ""
+        rest = await self._call(left_by_a_stop, sentence) if is_stop else ""
         if has_stopped and (is_stop or not sentence):
-            return "stop", f"{STOPPED}; {left}" if left else STOPPED
-        return self._judged(sentence, has_stopped, press.is_cut)
+            return "stop", f"{STOPPED}; {rest}" if rest else STOPPED
+        return self._result_of(sentence, has_stopped, press.is_cut)
 
-    def _judged(self, sentence: str, has_stopped: bool, is_cut: bool) -> tuple[str, str]:
+    def _result_of(self, sentence: str, has_stopped: bool, is_cut: bool) -> tuple[str, str]:
         """Return the sentence that remains to be sent, and a note on it."""
         if is_cut:
             return sentence, TOO_LONG.format(self._longest_s)
-        return sentence, STOPPED_BEFORE if has_stopped else "" if sentence else NO_WORDS
+        return sentence, STOPPED_BEFORE if has_stopped else "" if sentence else NOTHING_RECOGNISED
 
     async def _call(self, function: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._worker, function, *args)

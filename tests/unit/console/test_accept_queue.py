@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from outrider.console.protocols.lobby import SERVED_AT_ONCE, Lobby
+from outrider.console.protocols.accept_queue import SERVED_AT_ONCE, AcceptQueue
 
 PAGE = b"GET / HTTP/1.1\r\n\r\n"
 STOP = b"POST /e_stop HTTP/1.1\r\n\r\n"
@@ -21,7 +21,7 @@ class Clients:
 
     def __init__(self) -> None:
         self.served: list[str] = []
-        self.lobby = Lobby(ROOM, self._serve)
+        self.lobby = AcceptQueue(ROOM, self._serve)
         self._ends: dict[str, socket.socket] = {}
         self._names: dict[int, str] = {}
 
@@ -147,7 +147,7 @@ def test_no_stop_is_closed_for_another(clients: Clients) -> None:
         for i in range(ROOM):
             assert not clients.lobby.is_full
             clients.connect(f"stop {i}", STOP)
-        assert clients.lobby.is_full and not clients.lobby.drop_one()
+        assert clients.lobby.is_full and not clients.lobby.drop_oldest()
 
     run(connect)
     assert clients.served == [f"stop {i}" for i in range(ROOM)]

@@ -11,23 +11,23 @@ import msgspec
 
 from outrider.console import messages as m
 from outrider.console.commands import Command
-from outrider.console.drawn.floor import CELL_M, FloorSketch
+from outrider.console.drawing.floor import CELL_M, FloorSketch
 from outrider.console.robot import GoalEnd
 
-KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS, KEPT_COMMANDS = 30, 120, 30, 50
+MAX_TEXTS, MAX_ROUNDS, MAX_MOTIONS, MAX_COMMANDS = 30, 120, 30, 50
 
 
-class Kept:
+class EventHistory:
     """The newest events of each kind, and the known floor."""
 
     def __init__(self) -> None:
         self.floor = FloorSketch()
-        self._texts: deque[m.Text] = deque(maxlen=KEPT_TEXTS)
-        self._ended: deque[tuple[str, m.Ended, m.Ended]] = deque(maxlen=KEPT_COMMANDS)
+        self._texts: deque[m.Text] = deque(maxlen=MAX_TEXTS)
+        self._ends: deque[tuple[str, m.Ended, m.Ended]] = deque(maxlen=MAX_COMMANDS)
         self._planned: tuple[str, ...] = ()
         self._rows: dict[type, deque[Any]] = {
-            m.Round: deque(maxlen=KEPT_ROUNDS),
-            m.Motion: deque(maxlen=KEPT_MOTIONS),
+            m.Round: deque(maxlen=MAX_ROUNDS),
+            m.Motion: deque(maxlen=MAX_MOTIONS),
         }
         newest = (m.Plan(), m.Switches(), m.Sights(), m.Memories())
         self._newest: dict[type, Any] = {type(event): event for event in newest}
@@ -41,7 +41,7 @@ class Kept:
         """Yields the things that the newest text sees, each with its position on the floor."""
         return ((thing.what, thing.x, thing.y) for thing in self._newest[m.Sights].things)
 
-    def keep(self, event: m.ToPage) -> m.ToPage | None:
+    def add(self, event: m.ToPage) -> m.ToPage | None:
         """Keeps an event; returns what to send of it, or None if it says nothing new."""
         if isinstance(event, m.Text):
             return self._text(event)
@@ -59,12 +59,12 @@ class Kept:
         state, plan = "done" if end.success else "failed", "; ".join(self._planned)
         self._planned = ()
         own = m.Ended(state, command.text, end.message)
-        self._ended.append((command.secret, own, m.Ended(state, plan)))
+        self._ends.append((command.secret, own, m.Ended(state, plan)))
 
-    def told(self, secret: str) -> dict[str, Any]:
+    def welcome_fields(self, secret: str) -> dict[str, Any]:
         """Returns the kept fields of a welcome, for the page with this secret."""
         return {
-            "ended": tuple(own if secret == gave else others for gave, own, others in self._ended),
+            "ended": tuple(own if secret == sender else public for sender, own, public in self._ends),
             "texts": tuple(self._texts),
             "rounds": tuple(self._rows[m.Round]),
             "motions": tuple(self._rows[m.Motion]),

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from outrider.console.drawn.boxes import Box, box_of
+from outrider.console.drawing.boxes import Box, box_of
 from outrider.core.language.plan import Go, sentence_to_find
 from outrider.core.sensors.camera import CameraModel, CameraView
 from outrider.core.values import Pose2D

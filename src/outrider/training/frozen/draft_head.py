@@ -17,21 +17,15 @@ from torch import Tensor, nn
 from outrider.core.errors import ConfigError
 from outrider.core.training_data import NO_TOKEN, Example
 from outrider.training.batches import read_shard
-from outrider.training.beside.frozen_target import (
-    HELD_OUT_FRAMES,
-    Backbone,
-    FitConfig,
-    drawn_shards,
-    fit,
-    paths_to_fit,
-    shortlist,
-)
+from outrider.training.frozen.backbone import Backbone
+from outrider.training.frozen.fitting import HELD_OUT_FRAMES, FitConfig, drawn_shards, fit, paths_to_fit
+from outrider.training.frozen.shortlist import shortlist
 
 DEPTH = 6
 """How many tokens ahead the head learns."""
 LEAST_TOKENS = 2
 """The shortlist's least size, in multiples of the model's width: a state is read from their logits."""
-BATCH_PLACES = 1024
+BATCH_POSITIONS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,23 +75,23 @@ class HeadNetwork(nn.Module):
         `states` (K, width) are the target's last layer's outputs before these tokens.
         """
         ahead, rows = _unit(states), []
-        for taken in tokens.unbind(1):
-            both = torch.cat((ahead, _unit(self._backbone.embed(taken))), dim=-1)
+        for token in tokens.unbind(1):
+            both = torch.cat((ahead, _unit(self._backbone.embed(token))), dim=-1)
             gate, value = (both @ self.mix).chunk(2, dim=-1)
             ahead = _unit(self.keep * ahead + (functional.silu(gate) * value) @ self.out)
             rows.append(ahead @ self._head.T)
         return rows
 
-    def loss(self, states: Tensor, tokens: Tensor, places: Tensor) -> Tensor:
+    def loss(self, states: Tensor, tokens: Tensor, positions: Tensor) -> Tensor:
         """Return the cross-entropy to the target's distributions over the shortlist.
 
-        It is the mean over DEPTH tokens ahead of the positions `places` (P,), which index all states (K,
+        It is the mean over DEPTH tokens ahead of the positions `positions` (P,), which index all states (K,
         width); each state has the answer token (K,) that it predicts.
         """
-        ahead = places[:, None] + torch.arange(DEPTH)
+        ahead = positions[:, None] + torch.arange(DEPTH)
         with torch.no_grad():
             targets = (_unit(states[ahead + 1]) @ self._head.T).softmax(-1)
-        rows = torch.stack(self(states[places], tokens[ahead]), dim=1)
+        rows = torch.stack(self(states[positions], tokens[ahead]), dim=1)
         return -(targets * rows.log_softmax(-1)).sum(-1).mean()
 
 
@@ -114,13 +108,15 @@ def train_head(backbone: Backbone, data: Path, config: HeadConfig) -> TrainedHea
 
     def losses(examples: list[Example]) -> Callable[[], Tensor]:
         states, tokens = backbone.states(examples, ())[-1], backbone.answers(examples)
-        places = places_of(tokens)
-        return lambda: network.loss(states, tokens, places[torch.randint(len(places), (BATCH_PLACES,))])
+        positions = trainable_positions(tokens)
+        return lambda: network.loss(
+            states, tokens, positions[torch.randint(len(positions), (BATCH_POSITIONS,))]
+        )
 
     num_frames = fit(network, config, round_frames, rng, paths[:-1], losses, "draft head")
     figures = {
         "rank": config.rank,
-        "parameters": sum(one.numel() for one in network.parameters()),
+        "parameters": sum(weight.numel() for weight in network.parameters()),
         "training_frames": num_frames,
         **_assess(backbone, network, paths[-1], round_frames),
     }
@@ -132,16 +128,16 @@ def _unit(rows: Tensor) -> Tensor:
     return functional.rms_norm(rows, rows.shape[-1:])
 
 
-def places_of(tokens: Tensor) -> Tensor:
+def trainable_positions(tokens: Tensor) -> Tensor:
     """Return the positions that at least DEPTH more states of the same answer follow.
 
     Raises ConfigError if there are none.
     """
     follows = (tokens != NO_TOKEN).unfold(0, DEPTH, 1) if len(tokens) > DEPTH else tokens.new_zeros(0, DEPTH)
-    places = follows[: len(tokens) - DEPTH].all(1).nonzero().squeeze(1)
-    if len(places) == 0:
+    positions = follows[: len(tokens) - DEPTH].all(1).nonzero().squeeze(1)
+    if len(positions) == 0:
         raise ConfigError(f"no answer in the data has more than {DEPTH} tokens, which a draft head needs")
-    return places
+    return positions
 
 
 def _shortlist(backbone: Backbone, rng: np.random.Generator, paths: list[Path]) -> Tensor:
@@ -159,12 +155,12 @@ def _assess(backbone: Backbone, network: HeadNetwork, path: Path, frames: int) -
     """
     examples = read_shard(path)[: min(HELD_OUT_FRAMES, frames)]
     states, tokens = backbone.states(examples, ())[-1], backbone.answers(examples)
-    choices, places, ids = backbone.choices(states), places_of(tokens), network.token_ids
-    ahead = places[:, None] + torch.arange(DEPTH)
-    rows = network(states[places], tokens[ahead])
-    right = torch.stack([ids[one.argmax(-1)] for one in rows], 1) == choices[ahead + 1]
+    choices, positions, ids = backbone.choices(states), trainable_positions(tokens), network.token_ids
+    ahead = positions[:, None] + torch.arange(DEPTH)
+    rows = network(states[positions], tokens[ahead])
+    agrees = torch.stack([ids[row.argmax(-1)] for row in rows], 1) == choices[ahead + 1]
     return {
         "shortlist": len(ids),
-        "agreement": [round(share, 4) for share in right.float().mean(0).tolist()],
-        "accepted_of_4": round(right[:, :4].cumprod(1).sum(1).float().mean().item(), 3),
+        "agreement": [round(share, 4) for share in agrees.float().mean(0).tolist()],
+        "accepted_of_4": round(agrees[:, :4].cumprod(1).sum(1).float().mean().item(), 3),
     }

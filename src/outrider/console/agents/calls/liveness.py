@@ -22,22 +22,22 @@ from mcp.shared.context import RequestContext
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 
-from outrider.console.agents.under_way.withdrawals import Heeded
+from outrider.console.agents.calls.withdrawals import FilteredStream
 
 
-class Signs:
+class Liveness:
     """Records when the agent of one session last sent a message."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._heard_s = clock, clock()
+        self._clock, self._received_s = clock, clock()
         self._numbers = itertools.count()
         self._asking: asyncio.Task[None] | None = None
 
     def observe(self, message: Any) -> bool:
         """Count a message as a sign of life. Returns whether it is a response: only a `ping` asks for one."""
-        self._heard_s = self._clock()
-        told = getattr(getattr(message, "message", None), "root", None)
-        return isinstance(told, (JSONRPCResponse, JSONRPCError))
+        self._received_s = self._clock()
+        content = getattr(getattr(message, "message", None), "root", None)
+        return isinstance(content, (JSONRPCResponse, JSONRPCError))
 
     def watch(self, call: RequestContext[ServerSession, Any, Any], silence_s: float) -> Callable[[], bool]:
         """Return a function that tells whether the agent sent a message within `silence_s`.
@@ -54,7 +54,7 @@ class Signs:
             first_s = now_s if first_s is None else first_s
             if self._asking is None or self._asking.done():
                 self._asking = asyncio.create_task(self._ask(call.session, streams))
-            return now_s - max(self._heard_s, first_s) <= silence_s
+            return now_s - max(self._received_s, first_s) <= silence_s
 
         return is_there
 
@@ -68,17 +68,17 @@ class Signs:
                 await session._write_stream.send(SessionMessage(ping, by))
 
 
-signs_of_life: ContextVar[Signs] = ContextVar("signs of life")
+liveness: ContextVar[Liveness] = ContextVar("signs of life")
 """The signs of life of the session whose call is being handled."""
 
 
-def count_signs(server: Server[Any, Any]) -> None:
+def track_liveness(server: Server[Any, Any]) -> None:
     """Make a server count every message of its agents as a sign of life."""
     run = server.run
 
-    async def counting(stream: Any, *others: Any, **options: Any) -> None:
-        signs = Signs()
-        signs_of_life.set(signs)
-        await run(Heeded(stream, signs.observe), *others, **options)  # type: ignore[arg-type]
+    async def run_with_liveness(stream: Any, *arguments: Any, **options: Any) -> None:
+        session = Liveness()
+        liveness.set(session)
+        await run(FilteredStream(stream, session.observe), *arguments, **options)  # type: ignore[arg-type]
 
-    server.run = counting  # type: ignore[method-assign,assignment]
+    server.run = run_with_liveness  # type: ignore[method-assign,assignment]

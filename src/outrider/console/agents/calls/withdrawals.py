@@ -18,24 +18,24 @@ from mcp.shared.exceptions import McpError
 from mcp.types import CallToolRequest, ErrorData, JSONRPCNotification, JSONRPCRequest
 
 
-class Heeded:
-    """A stream without the messages for which `heeds` returns True; `heeds` is called with each message."""
+class FilteredStream:
+    """A stream without the messages for which `handles`, called with each message, returns True."""
 
-    def __init__(self, stream: Any, heeds: Callable[[Any], bool]) -> None:
-        self._stream, self._heeds = stream, heeds
+    def __init__(self, stream: Any, handles: Callable[[Any], bool]) -> None:
+        self._stream, self._handles = stream, handles
 
-    async def __aenter__(self) -> Heeded:
+    async def __aenter__(self) -> FilteredStream:
         await self._stream.__aenter__()
         return self
 
     async def __aexit__(self, *error: Any) -> None:
         await self._stream.__aexit__(*error)
 
-    def __aiter__(self) -> Heeded:
+    def __aiter__(self) -> FilteredStream:
         return self
 
     async def __anext__(self) -> Any:
-        while self._heeds(message := await self._stream.__anext__()):
+        while self._handles(message := await self._stream.__anext__()):
             pass
         return message
 
@@ -44,7 +44,7 @@ CANCELLED = "notifications/cancelled"
 MOST_WAITING = 64
 STOPS = ("stop", "cancel")
 """The tools whose calls cannot be withdrawn."""
-TAKEN_BACK = ErrorData(code=0, message="Request cancelled")
+WITHDRAWN = ErrorData(code=0, message="Request cancelled")
 _Handler = Callable[[Any], Awaitable[Any]]
 
 
@@ -55,24 +55,24 @@ class Withdrawals:
         self._waiting: dict[Any, bool] = {}
         self._scopes: dict[Any, anyio.CancelScope] = {}
 
-    def heeds(self, message: Any) -> bool:
+    def handles(self, message: Any) -> bool:
         """Handle a message that withdraws a call and return True; return False for any other message."""
-        told = getattr(getattr(message, "message", None), "root", None)
-        if isinstance(told, JSONRPCRequest):
-            self._waiting[told.id] = False
+        content = getattr(getattr(message, "message", None), "root", None)
+        if isinstance(content, JSONRPCRequest):
+            self._waiting[content.id] = False
             if len(self._waiting) > MOST_WAITING:  # stops and unknown methods are not removed elsewhere
                 del self._waiting[next(iter(self._waiting))]
-        if not isinstance(told, JSONRPCNotification) or told.method != CANCELLED:
+        if not isinstance(content, JSONRPCNotification) or content.method != CANCELLED:
             return False
-        call = (told.params or {}).get("requestId")
+        call = (content.params or {}).get("requestId")
         if isinstance(call, (int, str)):
-            self._take_back(call)
+            self._withdraw(call)
         return True
 
     async def answer(self, call: Any, work: Callable[[], Awaitable[Any]]) -> Any:
         """Return the answer to a call. Raises McpError if the call is withdrawn."""
         if self._waiting.pop(call, False):
-            raise McpError(TAKEN_BACK)
+            raise McpError(WITHDRAWN)
         if call in self._scopes:  # one handler of the SDK calls another
             return await work()
         with anyio.CancelScope() as scope:
@@ -81,9 +81,9 @@ class Withdrawals:
                 return await work()
             finally:
                 del self._scopes[call]
-        raise McpError(TAKEN_BACK)
+        raise McpError(WITHDRAWN)
 
-    def _take_back(self, call: Any) -> None:
+    def _withdraw(self, call: Any) -> None:
         if call in self._scopes:
             self._scopes[call].cancel()
         elif call in self._waiting:
@@ -93,16 +93,16 @@ class Withdrawals:
 _of_this_session: ContextVar[Withdrawals] = ContextVar("withdrawals")
 
 
-def let_take_back(server: Server[Any, Any]) -> None:
+def allow_withdrawals(server: Server[Any, Any]) -> None:
     """Make a server withdraw calls in this way. Call it once all handlers are registered."""
     run = server.run
 
-    async def heeding(stream: Any, *others: Any, **options: Any) -> None:
+    async def run_with_withdrawals(stream: Any, *arguments: Any, **options: Any) -> None:
         withdrawals = Withdrawals()
         _of_this_session.set(withdrawals)
-        await run(Heeded(stream, withdrawals.heeds), *others, **options)  # type: ignore[arg-type]
+        await run(FilteredStream(stream, withdrawals.handles), *arguments, **options)  # type: ignore[arg-type]
 
-    server.run = heeding  # type: ignore[method-assign,assignment]
+    server.run = run_with_withdrawals  # type: ignore[method-assign,assignment]
     for kind, handler in server.request_handlers.items():
         server.request_handlers[kind] = _withdrawable(handler)
 

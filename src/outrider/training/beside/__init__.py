@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Small networks fitted to a frozen target: early exits and a draft head."""
