@@ -30,7 +30,7 @@ from outrider.core.language.plan import (
 from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
 from outrider.core.language.unheeded import WHY_UNHEEDED, why_unheeded
 from outrider.core.language.words.amounts import Token
-from outrider.core.language.words.misspellings import mended_texts
+from outrider.core.language.words.misspellings import english_things, mended_texts
 from outrider.core.language.words.phrasebook import Phrasebook, joined
 from outrider.core.language.words.signs import PUNCTUATION
 
@@ -278,7 +278,7 @@ class Reading:
         return self.book.denies([token.word for token in self.tokens])
 
     def _is_known(self, word: str) -> bool:
-        slots = self.vocabulary.slots.values() if self.vocabulary else ()
+        slots = self.vocabulary.slots.values() if self.vocabulary else (english_things(),)
         held = word in self.book.lexicon or word in self.book.unmended
         return held or word in PUNCTUATION or any(word in words for words in slots)
 
