@@ -13,7 +13,8 @@ from outrider.core.language.plan import Plan, Stop, Where
 from outrider.core.language.sentences.planner import plan_of
 from outrider.core.language.sentences.stops import says_to_stop
 from outrider.core.language.words import other_stops
-from outrider.core.language.words.signs import visible
+from outrider.core.language.words.phrasebook import LANGUAGES, phrasebook
+from outrider.core.language.words.signs import plain, visible
 from outrider.core.language.words.things import SHAPES
 
 WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "ball", "door")}, shapes=SHAPES)
@@ -49,6 +50,12 @@ def test_an_order_to_stop_in_another_language_stops(language: str) -> None:
 )
 def test_the_plan_of_a_stop_in_another_language_is_to_stop(said: str) -> None:
     assert intents(said) == {"stop"}
+
+
+def test_no_order_of_another_language_is_a_word_of_one_that_is_understood() -> None:
+    """The Spanish "pare junto a la silla" goes to the chair."""
+    known = frozenset().union(*(phrasebook(language).lexicon for language in LANGUAGES))
+    assert not [one for orders in OTHERS.values() for one in orders if plain(visible(one)) in known]
 
 
 @pytest.mark.parametrize("said", ANSWERED)
