@@ -10,7 +10,7 @@ from operator import itemgetter
 
 Pair = tuple[str, str, str]
 """A word as said, the token that it is matched with, and the word that is meant."""
-_Rank = tuple[int, int, int, int, str]
+_Rank = tuple[int, int, int, str]
 _NUM_BITS, _MOST_KEPT = 64, 4096
 _cost = itemgetter(0)
 
@@ -30,8 +30,7 @@ class Spellings:
         """Return the nearest two words within the number of typing errors that is likely.
 
         On a tie, words with the same first and last letter come first, because errors there are rare; then
-        words with all typed letters, because letters are omitted more often than mistaken; then earlier
-        words.
+        earlier words.
         """
         if word not in self._near:
             if len(self._near) >= _MOST_KEPT:
@@ -54,12 +53,11 @@ def closest(word: str, choices: Iterable[str]) -> str:
     """Return the choice nearest to the word within the likely number of typing errors;
     empty if there is none.
 
-    On a tie, the one with the same first and last letter wins, because errors there are rare; then the one
-    with all typed letters.
+    On a tie, the one with the same first and last letter wins, because errors there are rare.
     """
     most = _most_slips(word)
     near = ((at, _letters(c), c) for at, c in enumerate(choices) if abs(len(c) - len(word)) <= most)
-    return min(_ranked(word, most, near), default=(0, 0, 0, 0, ""))[-1]
+    return min(_ranked(word, most, near), default=(0, 0, 0, ""))[-1]
 
 
 def _most_slips(word: str) -> int:
@@ -74,8 +72,7 @@ def _ranked(word: str, most: int, held: Iterable[tuple[int, int, str]]) -> Itera
         if (other & ~letters).bit_count() <= most and (letters & ~other).bit_count() <= most:
             slips = num_slips(word, c)
             if slips <= most:
-                ends = (c[0] != word[0]) + (c[-1] != word[-1])
-                yield slips, ends, (letters & ~other).bit_count(), at, c
+                yield slips, (c[0] != word[0]) + (c[-1] != word[-1]), at, c
 
 
 def num_slips(one: str, other: str) -> int:
