@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ AT_NUMBER = "at a number, which may change it: "
 OF_SIGN = "leave the sign out, and write a number like 0.5 or 1000"
 OF_MINUS = 'write a minus right before its number and after a blank, as in "3 -4", or leave it out'
 _NO_TOPIC = 'names no topic to forget: say a thing, such as "forget my keys", or "forget everything"'
+_SYMBOL = 'has the symbol "{}", which may change what is meant: leave it out, or say it in words'
 _NOT_FIRST = 'says "{}" after another step: say the steps in their order, with "then" between them'
 _PERSON = 'says "{}", and the robot does not know where you are: '
 WHY_REFUSED = {
@@ -91,7 +93,7 @@ class Clauses(Motions):
         for group, match in ((g.name, match) for g in counting for match in g.matches(clause.text)):
             if self.names.is_parted(match, clause, group.startswith(_PARTED_BY_ANY_SIGN)):
                 continue
-            if group not in UNCHECKED | BARE and self._holds_unsupported(clause.words, ANYWHERE):
+            if group not in UNCHECKED | BARE and self._is_unsupported_order(clause.words):
                 continue
             if group == "described" and len(self.problems) > num_problems:
                 continue  # a looser phrase must not accept what a stricter one refused
@@ -290,6 +292,14 @@ class Clauses(Motions):
     def beside(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a correction to an object on one side of the last one."""
         return p.Correct(beside=self.book.key_of("sides", slots["side"]))
+
+    def _is_unsupported_order(self, words: Sequence[str]) -> bool:
+        """Return whether an order holds what no motion can obey, or a symbol such as a red cross."""
+        symbol = next((word for word in words if unicodedata.category(word[0]) == "So"), None)
+        if symbol is None or symbol in self.book.words("degrees"):
+            return self._holds_unsupported(words, ANYWHERE)
+        self._refuse_all(_SYMBOL.format(symbol))
+        return True
 
     def _holds_unsupported(self, words: Sequence[str], kinds: Iterable[str]) -> bool:
         """Return whether words hold something that no motion can obey; if so, add the problem."""

@@ -164,6 +164,8 @@ class Names:
         counts = (self.book.numerals.values.get(word, 1.0) for word in bare[:1])
         if self.vocabulary is None and any(count != 1.0 for count in counts):
             return f'says "{bare[0]}": one thing is found at a time'
+        if self.vocabulary is None and bare[:1] == ["to"]:
+            return f'says "{" ".join(bare)}" where a thing is to be named: say what to find, or how to move'
         kinds = [word for word in bare if self.translated(word)[0] == "kind"]
         if self.book.language != "en" and len(kinds) > 1:
             return f'names "{kinds[0]}" and "{kinds[1]}" at once: say one thing'

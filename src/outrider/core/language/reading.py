@@ -30,7 +30,7 @@ from outrider.core.language.plan import (
 from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
 from outrider.core.language.unsupported import WHY_UNSUPPORTED, why_unsupported
 from outrider.core.language.words.amounts import Token
-from outrider.core.language.words.misspellings import mended_texts
+from outrider.core.language.words.misspellings import english_things, mended_texts
 from outrider.core.language.words.phrasebook import Phrasebook, joined
 from outrider.core.language.words.signs import PUNCTUATION
 
@@ -282,7 +282,8 @@ class Reading:
 
     def _is_known(self, word: str) -> bool:
         in_language = word in self.book.lexicon or word in self.book.unmended
-        return in_language or word in PUNCTUATION or word in self._vocabulary_words()
+        known_things = self._vocabulary_words() if self.vocabulary else english_things()
+        return in_language or word in PUNCTUATION or word in known_things
 
     def _mended(self, kept: Collection[str]) -> Iterator[tuple[str, Plan]]:
         """Yield plans within a few typing errors; none for a sentence that says what not to do."""

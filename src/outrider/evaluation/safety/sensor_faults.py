@@ -178,6 +178,7 @@ SCAN_FAULTS: dict[str, ScanDistortion] = {
     "free ahead": lambda first, now: (_with_ahead(now, math.inf),),
     "in millimetres": lambda first, now: (replace(now, ranges=1000.0 * now.ranges),),
     "turned round": lambda first, now: (_turned_round(now),),
+    "turned at once": lambda first, now: (replace(now, ranges=np.roll(now.ranges, len(now.ranges) // 4)),),
 }
 
 # A fault that shows only while the robot moves.

@@ -19,6 +19,7 @@ from outrider.core.values import Pose2D, RangeScan
 from outrider.navigation.clocks import BACKWARDS_S, ClockMapping, is_clock_jump
 from outrider.navigation.sensing.clearance import NEAREST_M
 from outrider.navigation.sensing.scan_reference import ScanReference
+from outrider.navigation.sensing.sudden_turn import JUMP_RAD, MAX_PAN_RPS
 from outrider.navigation.sensing.transforms import Matrix, TransformTree
 
 # By how many rays the length may differ from the angles: drivers round.
@@ -27,8 +28,8 @@ MAX_STEP_RAD = 0.2
 LEAST_REACH_M = 1.0
 MAX_TILT_RAD = math.radians(10.0)
 MAX_MOUNT_M = 2.0
-# How far the lidar may move between two scans, and how fast a turning lidar turns.
-JUMP_M, JUMP_RAD, MAX_PAN_RPS = 0.2, math.radians(15.0), 3.0
+# How far the lidar may move between two scans.
+JUMP_M = 0.2
 JUMPED = "the place of the lidar's frame {!r} in tf jumps: let one publisher alone give it"
 STILL_S = 0.2
 # Ranges beyond FAR_BEYOND * range_max are invalid; at most FEW distinct values of them may mean "free".
@@ -117,7 +118,8 @@ class ScanCheck:
 
     def _change(self, sample: ScanSample, received_s: float) -> str:
         geometry = sample.angle_min, sample.angle_max, sample.angle_step, sample.range_max
-        return self._reference.fault(geometry, ranges_of(sample), received_s)
+        made_s = sample.stamp_s or received_s
+        return self._reference.fault(geometry, ranges_of(sample), received_s, made_s)
 
     def _break(self, sample: ScanSample, received_s: float) -> str:
         """Returns why the sample does not continue from the last one, or an empty text."""

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from outrider.navigation.sensing.sudden_turn import SuddenTurn
 from outrider.navigation.sensing.transforms import Matrix
 
 # Tolerances for drivers that round or vary their rays: of angles (besides one increment), and of the reach.
@@ -29,16 +30,18 @@ class ScanReference:
     def __init__(self) -> None:
         self._geometry: Geometry | None = None
         self._hits, self._num_lost = 0.0, 0
+        self._turn = SuddenTurn()
         self._taken_s = -math.inf
 
-    def fault(self, geometry: Geometry, ranges: Matrix, received_s: float) -> str:
+    def fault(self, geometry: Geometry, ranges: Matrix, received_s: float, made_s: float) -> str:
         """Returns why a scan does not match the last ones, or an empty text.
 
         The fault lasts until a scan matches again. `geometry` is first and last angle, increment and
-        range_max. `ranges` (N,) are in `RangeScan`'s convention.
+        range_max. `ranges` (N,) are in `RangeScan`'s convention. `made_s` is by the scan's stamp.
         """
         if not 0.0 <= received_s - self._taken_s <= RESTART_S:
             self._geometry, self._hits, self._num_lost = geometry, 0.0, 0
+            self._turn = SuddenTurn()
         self._taken_s = received_s
         assert self._geometry is not None
         if not _is_alike(self._geometry, geometry):
@@ -53,7 +56,7 @@ class ScanReference:
         lost = min(self._hits - hits, free)
         if self._hits < SURROUNDED or lost <= VANISHED * self._hits:
             self._hits, self._num_lost = (self._hits + hits) / 2.0 if self._hits else hits, 0
-            return ""
+            return self._turn.fault(ranges, geometry[2], made_s)
         self._num_lost += 1
         if self._num_lost < LOST_SCANS:
             return ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from outrider.core.language.words.other_stops import with_other_stops
 from outrider.core.language.words.phrase_group import WORD_BEGINS
 from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
 from outrider.core.language.words.signs import plain
@@ -16,7 +17,7 @@ _MOST_LETTERS = 40
 _NO_LETTER = re.compile(r"[\W_]+")
 _LOOK_ALIKE = str.maketrans("01345@$7орсстаеѕορτα", "oleasastopsctaesopta")
 """Digits, signs and letters of other alphabets, and the Latin letters that they look like."""
-_SIGNS = dict.fromkeys(map(ord, "🛑✋⛔"), " stop ") | {
+_SIGNS = dict.fromkeys(map(ord, "🛑✋🤚🖐⛔🚫🙅⏹⏸"), " stop ") | {
     first + at: chr(ord("a") + at) for first in (0x1F130, 0x1F150, 0x1F170) for at in range(26)
 }
 """Signs that order a stop, and letters in squares and circles, which do not count as letters otherwise."""
@@ -35,8 +36,11 @@ _EMERGENCY = re.compile(
 
 
 def unveiled(sentence: str) -> str:
-    """Return a sentence with its stop words spelt normally: "st0p", "s t o p", "stopstop" become "stop"."""
-    sentence = sentence.translate(_SIGNS | _SMALL_CAPITALS)
+    """Return a sentence with its stop words spelt normally: "st0p", "s t o p", "stopstop" become "stop".
+
+    So do orders to stop in languages in which nothing else is understood.
+    """
+    sentence = with_other_stops(sentence.translate(_SIGNS | _SMALL_CAPITALS))
     sentence = _EMERGENCY.sub(" nothalt ", _SCRIPTS_MEET.sub(" ", sentence))
     sentence = _SPELT.sub(lambda spelt: _as_meant(spelt[0], re.sub(r"[\W_]", "", spelt[0])), sentence)
     return _CHUNK.sub(lambda chunk: _as_meant(chunk[0], chunk[0]), sentence)

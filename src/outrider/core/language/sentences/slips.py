@@ -8,7 +8,7 @@ from functools import cache
 
 from outrider.core.edit_distance import num_slips
 from outrider.core.language.reading import Reading
-from outrider.core.language.words.misspellings import spellings
+from outrider.core.language.words.misspellings import english_things, spellings
 from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, phrasebook
 from outrider.core.language.words.stop_phrases import between_signs, of_all, without_politeness
 
@@ -102,10 +102,7 @@ def _ends_in_a_stop(book: Phrasebook, word: str) -> bool:
 @cache
 def _glued_to() -> frozenset[str]:
     """Return the words that a stop may be attached to; no negations, which would deny it."""
-    books = [phrasebook(language) for language in LANGUAGES]
-    things = {part for book in books for _, word in book.translations.values() for part in word.split()}
-    things.update(word for book in books for word in book.things.values())
-    known = frozenset().union(*(book.lexicon for book in books), things)
+    known = frozenset().union(*(phrasebook(language).lexicon for language in LANGUAGES), english_things())
     return known - of_all("negations") - of_all("denials")
 
 

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from outrider.core.edit_distance import Spellings
-from outrider.core.language.words.phrasebook import Phrasebook
+from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, phrasebook
 from outrider.core.language.words.signs import PUNCTUATION
 
 _MOST_RESPELT = 14
@@ -20,6 +20,18 @@ def spellings(book: Phrasebook, more: tuple[str, ...] = (), without: str = "") -
     """
     left_out = book.words(without) if without else frozenset[str]()
     return Spellings(sorted({*book.lexicon, *more} - left_out))
+
+
+@cache
+def english_things() -> frozenset[str]:
+    """Return the English words of all things, colours and the like that some language's file translates."""
+    books = [phrasebook(language) for language in LANGUAGES]
+    told = (
+        word
+        for book in books
+        for word in (*book.things.values(), *(w for _, w in book.translations.values()))
+    )
+    return frozenset(part for word in told for part in word.split())
 
 
 def mended_texts(

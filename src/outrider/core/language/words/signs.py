@@ -21,6 +21,8 @@ _PLAIN_SIGNS = str.maketrans(
         "⋯": ".",
     }
 )
+_MARKS_OF_NO_SCRIPT = ("COMBINING ", "VARIATION SELECTOR")
+"""How the names of accents begin; the vowels of Thai and Hindi are marks too, but parts of their words."""
 _FILLERS = "\u115f\u1160\u3164\uffa0"  # invisible letters
 
 
@@ -60,4 +62,5 @@ def visible(text: str) -> str:
 
 
 def _shows_nothing(c: str) -> bool:
-    return c in _FILLERS or unicodedata.category(c) in ("Cf", "Mn", "Me")
+    is_mark = unicodedata.category(c) == "Mn" and unicodedata.name(c, "").startswith(_MARKS_OF_NO_SCRIPT)
+    return c in _FILLERS or is_mark or unicodedata.category(c) in ("Cf", "Me")

@@ -10,7 +10,14 @@ from outrider.core.language.words.amounts import Numerals, Token, written_digits
 from outrider.core.language.words.signs import plain_word
 
 _SIGNS_IN_WORDS = str.maketrans({"’": "'", "‐": "-"})
-_UNSAID = '"“”„«»¿¡:'
+_FACES = (
+    *range(0x1F600, 0x1F645),
+    *range(0x1F910, 0x1F916),
+    *range(0x1F917, 0x1F92F),
+    *range(0x1F970, 0x1F97B),
+)
+_UNSAID = frozenset([*'"“”„«»¿¡:', *"👍👋🙏", *"🏻🏼🏽🏾🏿", *map(chr, _FACES)])
+"""Signs that say nothing: quotation marks, faces, and hands that greet, thank or agree."""
 _TOKEN = r"[^\W\d_]+(?:['-][^\W\d_]+)*|\S"
 _JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W_])")
 _DIGRAPH = re.compile("([aou])e")
@@ -30,7 +37,7 @@ class Tokenizer:
         self._longest = max(map(len, lexicon))
 
     def tokens(self, sentence: str) -> list[Token]:
-        """Return the words, numbers and signs in order, without quotation marks."""
+        """Return the words, numbers and signs in order, without signs that say nothing."""
         signs = sentence.translate(_SIGNS_IN_WORDS)
         signs = _JOINT.sub(" ", signs) if "parted" in self._kinds else signs
         split = [Token(self._spelling(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
