@@ -55,8 +55,9 @@ from outrider.evaluation.decoding.comparison import (
     synthetic_requests,
     world_of,
 )
-from outrider.evaluation.decoding.fleets import BatchCost, published_server
+from outrider.evaluation.decoding.published_server import published_server
 from outrider.evaluation.decoding.regimes import Regime, load_regimes
+from outrider.evaluation.serving.fleets import BatchCost
 from outrider.wire.codec import encode, wire_bytes
 
 FILE = Path(__file__).parent / "schedules.json"

@@ -267,9 +267,10 @@ def bench_fleets(
     explain: Explain = False,
 ) -> None:
     """Fleets on a published server: drafts at both ends, and every other way to serve them, tuned."""
-    from outrider.evaluation.serving.fleets_bench import ROBOTS, bench_fleets
+    from outrider.evaluation.decoding.published_server import FLEET_SIZES
+    from outrider.evaluation.serving.fleets_bench import bench_fleets
 
-    bench_fleets(robots or ROBOTS, seed, json_file)
+    bench_fleets(robots or FLEET_SIZES, seed, json_file)
 
 
 @app.command("memory", epilog="Example:  outrider bench memory --json memory.json")

@@ -28,7 +28,12 @@ from outrider.evaluation.decoding.comparison import (
     synthetic_requests,
     world_of,
 )
-from outrider.evaluation.decoding.fleets import NUM_DRAFT_TOKENS, Batching, published_fleet, tokens_until
+from outrider.evaluation.decoding.published_server import (
+    NUM_DRAFT_TOKENS,
+    Batching,
+    published_fleet,
+    tokens_until,
+)
 from outrider.evaluation.decoding.regimes import Regime, exits_apart
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, load_pair

@@ -31,26 +31,30 @@ from outrider.evaluation.common.plots import draw_ablation
 from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds, forward_seconds
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import measure_regime, replayed, replayed_requests
-from outrider.evaluation.decoding.fleets import (
-    FLOOD_TOKENS,
+from outrider.evaluation.decoding.published_server import (
+    FLEET_SIZES,
+    NEEDED_TOKENS_PER_S,
     NUM_DRAFT_TOKENS,
-    BatchCost,
+    SD_BATCHINGS,
+    TEXT_TOKENS,
+    TEXTS_PER_ROBOT,
     Batching,
     Served,
-    ServingRow,
     capacity,
     published_fleet,
-    real_world,
-    row_of,
-    run_fleet,
     served,
-    texts_of,
     tokens_until,
 )
 from outrider.evaluation.decoding.regimes import load_regimes
 from outrider.evaluation.serving.api_cost import cost_lines, cost_table
-from outrider.evaluation.serving.fleets_bench import NEEDED_TOKENS_PER_S, TOKENS, WAITING
-from outrider.evaluation.serving.fleets_bench import ROBOTS as PUBLISHED_ROBOTS
+from outrider.evaluation.serving.fleets import (
+    BatchCost,
+    ServingRow,
+    real_world,
+    row_of,
+    run_fleet,
+    texts_of,
+)
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.links import load_network
 from outrider.runtime.common.paths import models_folder
@@ -65,7 +69,7 @@ COST_REGIME = "fsd-go2"
 CENTRAL, FILLED = "ar", "sd, filled"
 PUBLISHED_WAYS = {
     CENTRAL: ("ar", [Batching(), Batching(most_tokens=16)]),
-    FILLED: ("sd", WAITING[FILLED]),
+    FILLED: ("sd", SD_BATCHINGS[FILLED]),
     "sd": ("sd", [Batching()]),
     "outrider": ("outrider", [Batching()]),
 }
@@ -84,6 +88,8 @@ PRINTED = {
 """Gains that the papers print, for other models and machines; WISP's robots have differing needs."""
 FLEET_S = 10.0
 DRAFT_STEPS = 100
+FLOOD_TOKENS = 60
+"""The draft length of a robot that floods the verifier."""
 _ENDLESS = 10**6
 
 
@@ -249,7 +255,7 @@ def measure_sharing(
 
 
 def measure_published(
-    robots: Sequence[int] = PUBLISHED_ROBOTS, tokens: int = TOKENS
+    robots: Sequence[int] = FLEET_SIZES, tokens: int = TEXT_TOKENS
 ) -> dict[str, list[list[Served]]]:
     """Returns what fleets of these sizes get from FSD's server, for each of PUBLISHED_WAYS and its batchings.
 
@@ -259,7 +265,7 @@ def measure_published(
     for number in tracked(robots, "published server"):
         for name, (strategy, ways) in PUBLISHED_WAYS.items():
             config = DecodingConfig(strategy=strategy, num_draft_tokens=NUM_DRAFT_TOKENS)
-            fleet = [published_fleet(config, number, tokens, 2, way) for way in ways]
+            fleet = [published_fleet(config, number, tokens, TEXTS_PER_ROBOT, way) for way in ways]
             fleets[name].append([served(records, NEEDED_TOKENS_PER_S) for records in fleet])
     return fleets
 

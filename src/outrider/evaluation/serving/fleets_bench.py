@@ -32,9 +32,13 @@ from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.alternatives.colocated import accepted, draft_ranks
 from outrider.evaluation.alternatives.measuring import CLOUD_SHARES
 from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.decoding.fleets import (
+from outrider.evaluation.decoding.published_server import (
+    NEEDED_TOKENS_PER_S,
     NUM_DRAFT_TOKENS,
     ONE_WAY_S,
+    SD_BATCHINGS,
+    TEXT_TOKENS,
+    TEXTS_PER_ROBOT,
     Batching,
     Served,
     capacity,
@@ -46,17 +50,9 @@ from outrider.evaluation.decoding.fleets import (
 )
 from outrider.runtime.common.json_figures import write_figures
 
-ROBOTS = (1, 8, 16, 24, 32, 48, 64)
-TOKENS, TEXTS = 100, 2
-NEEDED_TOKENS_PER_S = (20.0, 10.0)
 LENGTHS = (2, 3, 4, 6, 8)
 CSD_LENGTHS = tuple(range(1, 9))
 CSD_SIZES = (4, 8, 12, 16, 24, 32, 64)
-WAITING = {
-    "sd": [Batching()],
-    "sd, filled": [Batching(fill=fill, most_left_out=most) for fill in (8, 16) for most in (0, 4)],
-}
-"""Batches that start at once, and batches that wait to be filled (SLED, arXiv 2506.09397)."""
 Ranks = Sequence[int]
 """For one text: the rank of each token among the draft's choices (`colocated.draft_ranks`)."""
 
@@ -77,7 +73,7 @@ def bench_fleets(
     seed: int,
     json_file: Path | None = None,
     *,
-    tokens: int = TOKENS,
+    tokens: int = TEXT_TOKENS,
     lengths: Sequence[int] = LENGTHS,
 ) -> dict[str, Any]:
     """Measure fleets of all these sizes; print tables, and write JSON after each fleet. Raises ConfigError.
@@ -100,9 +96,9 @@ def bench_fleets(
 
 def ways(robots: int, seed: int, tokens: int, lengths: Sequence[int]) -> dict[str, Callable[[], Runs]]:
     """Returns, for each way to serve `robots` robots, a function that runs it with every setting."""
-    ranks = fleet_ranks(robots, tokens, TEXTS, seed)
+    ranks = fleet_ranks(robots, tokens, TEXTS_PER_ROBOT, seed)
     found: dict[str, Callable[[], Runs]] = {
-        name: partial(_sd_runs, robots, seed, tokens, lengths, some) for name, some in WAITING.items()
+        name: partial(_sd_runs, robots, seed, tokens, lengths, some) for name, some in SD_BATCHINGS.items()
     }
     for name, share in CLOUD_SHARES.items():
         found[f"csd {name}"] = partial(_csd_runs, ranks, share)
@@ -115,7 +111,7 @@ def ways(robots: int, seed: int, tokens: int, lengths: Sequence[int]) -> dict[st
 def _sd_runs(robots: int, seed: int, tokens: int, lengths: Sequence[int], some: Sequence[Batching]) -> Runs:
     for length, batching in product(lengths, some):
         config = DecodingConfig("sd", num_draft_tokens=length)
-        records = published_fleet(config, robots, tokens, TEXTS, batching, seed)
+        records = published_fleet(config, robots, tokens, TEXTS_PER_ROBOT, batching, seed)
         settings = f"{length} drafts, {batching.fill} frames, {batching.most_left_out} left out"
         yield settings, served(records, NEEDED_TOKENS_PER_S)
 
@@ -130,7 +126,7 @@ def _csd_runs(ranks: Sequence[Sequence[Sequence[int]]], share: float) -> Runs:
 
 def _own_run(robots: int, seed: int, tokens: int, share: float | None) -> Runs:
     config = DecodingConfig("outrider", num_draft_tokens=NUM_DRAFT_TOKENS)
-    records = published_fleet(config, robots, tokens, TEXTS, Batching(), seed, share)
+    records = published_fleet(config, robots, tokens, TEXTS_PER_ROBOT, Batching(), seed, share)
     yield "", served(records, NEEDED_TOKENS_PER_S)
 
 
@@ -150,7 +146,7 @@ def best_of(runs: Runs) -> Tuned:
 
 def alternatives(share: str) -> tuple[str, ...]:
     """Returns the ways that `both` is compared with, for one cost of the cloud's draft."""
-    return (*WAITING, f"csd {share}")
+    return (*SD_BATCHINGS, f"csd {share}")
 
 
 def over_best(found: Mapping[str, Sequence[Tuned]], share: str) -> list[float]:

@@ -27,8 +27,8 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.fleet import Fleet
 from outrider.decoding.simulation.fleet_world import FleetText, FleetWorld
-from outrider.evaluation.decoding.fleets import unpacking
 from outrider.evaluation.decoding.regimes import BRANCH_COST
+from outrider.evaluation.serving.fleets import unpacking
 from outrider.runtime.datasets.held_out import Pair
 from outrider.wire.codec import frame_bytes
 
