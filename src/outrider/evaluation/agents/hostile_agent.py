@@ -9,8 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 
 from outrider.core.errors import LinkError
 from outrider.evaluation.agents.hostile_calls import call_line
+from outrider.evaluation.common.polling import wait_until
 
 HASTY_SERVER = "outrider.evaluation.agents.hasty_server"
 READY_S, POST_S = 120.0, 10.0
@@ -51,8 +51,7 @@ class PipeAgent(HostileAgent):
         self._process, self.answered = process, 0
         threading.Thread(target=self._count, daemon=True).start()
         self.send(HELLO)
-        wait(lambda: self.answered, READY_S)
-        if not self.answered:
+        if not wait_until(lambda: self.answered, READY_S):
             raise LinkError("outrider mcp does not answer: see its message above")
 
     def send(self, lines: Sequence[bytes]) -> None:
@@ -145,13 +144,6 @@ def served(url: str, is_hasty: bool, over_http: bool) -> Iterator[HostileAgent]:
             if over_http:
                 process.terminate()
             process.wait(READY_S)
-
-
-def wait(condition: Callable[[], object], timeout_s: float) -> None:
-    """Wait until a condition holds, for at most `timeout_s` seconds."""
-    deadline_s = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline_s:
-        time.sleep(0.002)
 
 
 def _address(process: subprocess.Popen[bytes]) -> str:

@@ -15,10 +15,11 @@ from outrider.console.agents.address import ConsoleAddress
 from outrider.console.server import ConsoleServer
 from outrider.core.errors import LinkError
 from outrider.core.files.terminal import tracked
-from outrider.evaluation.agents.hostile_agent import HostileAgent, served, wait
+from outrider.evaluation.agents.hostile_agent import HostileAgent, served
 from outrider.evaluation.agents.hostile_calls import Call, call_line, hostile_calls
 from outrider.evaluation.agents.witness import STOP_LIMIT_S, Witness, WitnessedConsole
 from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.polling import wait_until
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
@@ -138,8 +139,8 @@ class _Trial:
         """Send a few lines at a time, with time to carry one out in between."""
         for begin in range(0, len(lines), FEW):
             agent.send(lines[begin : begin + FEW])
-            wait(lambda: not self.witness.is_idle, BEGIN_S)
-            wait(lambda: self.witness.is_idle, CARRY_OUT_S)
+            wait_until(lambda: not self.witness.is_idle, BEGIN_S)
+            wait_until(lambda: self.witness.is_idle, CARRY_OUT_S)
 
     def _stop(self, agent: HostileAgent, number: int, lines: list[bytes]) -> None:
         """Send the lines, a command that moves the robot, and a stop; record how soon the stop acts.
@@ -154,7 +155,7 @@ class _Trial:
             self._release()
         began_s = time.monotonic()
         agent.send([call_line(f"opening {number}", "goal", {"sentence": "turn left"})])
-        wait(lambda: self.witness.moved_s > began_s, MOVING_S)
+        wait_until(lambda: self.witness.moved_s > began_s, MOVING_S)
         if is_behind:
             agent.send(lines)  # blocks while too many wait
         was_moving = time.monotonic() - self.witness.moved_s < MOVES_S
@@ -165,7 +166,7 @@ class _Trial:
                 ConsoleAddress(self.console.url).e_stop()
         else:
             agent.stop()
-        wait(lambda: len(self.witness.stops_s) > count, SETTLE_S)
+        wait_until(lambda: len(self.witness.stops_s) > count, SETTLE_S)
         stops = self.witness.stops_s[count:]
         (self.person_s if number % 2 else self.agent_s).append(stops[0] - stop_s if stops else SETTLE_S)
         time.sleep(SETTLE_S)

@@ -36,7 +36,7 @@ from outrider.evaluation.aggregation.comparison import (
     share_documents,
     synthetic_requests,
 )
-from outrider.evaluation.aggregation.live import LiveAggregation, bench_live_aggregation
+from outrider.evaluation.aggregation.live import bench_live_aggregation
 from outrider.evaluation.aggregation.question_corpus import GainFigures, measure_gain, measure_readers_gain
 from outrider.evaluation.aggregation.regimes import (
     PLACES,
@@ -92,8 +92,8 @@ def bench_aggregation(
     result["scheduling"] = _measure_scheduling(notes, next(iter(regimes.values())), texts, seed)
     result["pair"] = _measure_pair(notes, pair, seed)
     result["distribution_bytes"] = _measure_rows(notes)
-    result["gain"] = _tell_gain(notes, "a count model", measure_gain(seed))
-    result["readers_gain"] = _tell_gain(notes, "the shipped reader", measure_readers_gain(reader, seed))
+    result["gain"] = _gain_rows(notes, "a count model", measure_gain(seed))
+    result["readers_gain"] = _gain_rows(notes, "the shipped reader", measure_readers_gain(reader, seed))
     if live:
         result["live"] = _measure_live(notes, next(iter(regimes)), seed)
     print_results(table, *notes)
@@ -281,8 +281,11 @@ def _measure_rows(notes: list[str]) -> list[dict[str, float]]:
     return rows
 
 
-def _tell_gain(notes: list[str], model: str, rows: Mapping[str, GainFigures]) -> dict[str, Any]:
-    """Note the gain by available documents, on questions that need a document of each side."""
+def _gain_rows(notes: list[str], model: str, rows: Mapping[str, GainFigures]) -> dict[str, Any]:
+    """Return the gain by available documents, and add it to `notes`.
+
+    The questions need a document of each side.
+    """
     for name, row in rows.items():
         notes.append(
             f"{model} with documents of {name}: {row.exact_match:.2f} of the answers right, "
@@ -293,16 +296,15 @@ def _tell_gain(notes: list[str], model: str, rows: Mapping[str, GainFigures]) ->
 
 def _measure_live(notes: list[str], name: str, seed: int) -> dict[str, Any]:
     """Measure over real sockets and a link with emulated delays; waiting keeps the machines' pace."""
-
-    def tell(method: str, delay_ms: float, row: LiveAggregation) -> None:
-        notes.append(
-            f"{name}, live over sockets, {method}, {delay_ms:.0f} ms each way: "
-            f"{row.token_ms:.0f} ms a token, first after {row.first_token_ms:.0f} ms, "
-            f"{row.bytes_up:.0f} B up and {row.bytes_down:.0f} B down a token"
-        )
-
-    rows = bench_live_aggregation(name, LIVE_TEXTS, seed, tell)
-    return {method: {delay: asdict(one) for delay, one in row.items()} for method, row in rows.items()}
+    by_method = bench_live_aggregation(name, LIVE_TEXTS, seed)
+    for method, rows in by_method.items():
+        for delay_ms, row in rows.items():
+            notes.append(
+                f"{name}, live over sockets, {method}, {delay_ms} ms each way: "
+                f"{row.token_ms:.0f} ms a token, first after {row.first_token_ms:.0f} ms, "
+                f"{row.bytes_up:.0f} B up and {row.bytes_down:.0f} B down a token"
+            )
+    return {method: {delay: asdict(row) for delay, row in rows.items()} for method, rows in by_method.items()}
 
 
 def _always(value: _Value, number: int) -> _Value:

@@ -19,9 +19,10 @@ from outrider.evaluation.alternatives.measuring import (
     Standing,
     measure,
 )
+from outrider.evaluation.common.rounding import rounded
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import replayed_requests, synthetic_models, synthetic_requests
-from outrider.evaluation.decoding.mechanisms import STRATEGY, rounded
+from outrider.evaluation.decoding.mechanisms import STRATEGY
 from outrider.evaluation.decoding.regimes import Regime, load_regimes, varied, without_exits
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, load_pair

@@ -13,9 +13,10 @@ from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.evaluation.alternatives.measuring import CLOUD_SHARES, PAPERS, Condition, measure
 from outrider.evaluation.common.intervals import percentile
+from outrider.evaluation.common.rounding import rounded
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import synthetic_models, synthetic_requests
-from outrider.evaluation.decoding.mechanisms import STRATEGY, rounded
+from outrider.evaluation.decoding.mechanisms import STRATEGY
 from outrider.evaluation.decoding.random_regimes import random_regimes
 from outrider.evaluation.decoding.regimes import Regime, varied, without_exits
 from outrider.runtime.common.json_figures import write_figures

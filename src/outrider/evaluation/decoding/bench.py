@@ -22,7 +22,13 @@ from outrider.decoding.drafting.retrieval.drafts import MODEL
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.common.plots import draw_speeds, draw_speedups, draw_timelines
-from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
+from outrider.evaluation.common.tables import (
+    cells_of,
+    interval_text,
+    optional,
+    print_results,
+    results_table,
+)
 from outrider.evaluation.decoding.comparison import (
     Figures,
     configuration,
@@ -272,7 +278,7 @@ def _whole_table(rows: Mapping[tuple[str, str], Mapping[str, Figures]]) -> Table
     for (_, texts), figures in rows.items():
         table.add_section()
         for strategy, row in figures.items():
-            table.add_row(texts, strategy, *(text(row) for text in _COLUMNS.values()))
+            table.add_row(texts, strategy, *cells_of(_COLUMNS, row))
     return table
 
 

@@ -36,8 +36,8 @@ from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.evaluation.common.choices import chosen_mechanisms
-from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.decoding.mechanisms import rounded
+from outrider.evaluation.common.rounding import rounded
+from outrider.evaluation.common.tables import cells_of, print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.wire.codec import frame_bytes
 
@@ -280,5 +280,5 @@ def changes_table(found: Mapping[tuple[str, str], Mapping[str, ThroughChange]]) 
     for (engine, drafts), reached in found.items():
         table.add_section()
         for name, one in reached.items():
-            table.add_row(name, engine, drafts, *(text(one) for text in CHANGES_COLUMNS.values()))
+            table.add_row(name, engine, drafts, *cells_of(CHANGES_COLUMNS, one))
     return table

@@ -22,14 +22,14 @@ from outrider.core.values import Verified
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.rounding import rounded
+from outrider.evaluation.common.tables import cells_of, print_results, results_table
 from outrider.evaluation.decoding.comparison import (
     configuration,
     synthetic_models,
     synthetic_requests,
     world_of,
 )
-from outrider.evaluation.decoding.mechanisms import rounded
 from outrider.evaluation.decoding.regimes import Regime, load_regimes
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair
@@ -225,5 +225,5 @@ COLUMNS: Mapping[str, Callable[[HedgedFigures], str]] = {
 
 def hedging_table(found: Mapping[tuple[str, str], HedgedFigures]) -> Table:
     """Return a row for each condition."""
-    rows = ((*names, *(text(one) for text in COLUMNS.values())) for names, one in found.items())
+    rows = ((*names, *cells_of(COLUMNS, one)) for names, one in found.items())
     return results_table("one verifier and two", "link", "losses", *COLUMNS, rows=rows)

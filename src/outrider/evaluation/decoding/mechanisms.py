@@ -18,6 +18,7 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.common.intervals import percentile
+from outrider.evaluation.common.rounding import rounded
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import (
     configuration,
@@ -202,13 +203,6 @@ def bench_ablation(
         write_figures(json_file, rounded(result))
     print_results(ablations_table(found))
     return result
-
-
-def rounded(figures: Any) -> Any:
-    """Return the figures with four decimals: further ones are noise."""
-    if isinstance(figures, dict):
-        return {name: rounded(figure) for name, figure in figures.items()}
-    return round(figures, 4) if isinstance(figures, float) else figures
 
 
 def ablations_table(found: Mapping[str, Ablation]) -> Table:

@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from outrider.core.errors import OutriderError
+from outrider.evaluation.common.polling import wait_until
 from outrider.evaluation.kills import failing
 from outrider.evaluation.kills.end_stages import HeldStage, RobotStage, Stage, is_alive
 from outrider.evaluation.kills.ends import (
@@ -46,7 +47,7 @@ from outrider.evaluation.kills.process_ends import Trial, trial_line, write_tria
 
 # Lifecycle transitions that an active node does not have, and some that it has.
 NOT_FOR_ACTIVE, DEACTIVATION, ACTIVE_SHUTDOWN = (1, 2, 3, 5, 6, 99), 4, 7
-FROZEN_S, GO_ON_S, POLL_S, MOMENT_S = 2.5, 30.0, 0.05, 1e-6
+FROZEN_S, GO_ON_S, MOMENT_S = 2.5, 30.0, 1e-6
 # A navigator waits 15 s for the report of a motion before it says that none came.
 REASON_S = 20.0
 TRIES = 2
@@ -88,9 +89,9 @@ def run_end(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
     stood_s = to_zero_s(samples, at_s, time.time(), steady)
     outlived = _outliving(end, pids)
     if end.stands:
-        _await(lambda: any(stage.said[said:]), REASON_S)
+        wait_until(lambda: any(stage.said[said:]), REASON_S)
     reason = next(filter(None, stage.said[said:]), "") if end.stands else ""
-    went_on = end.stands or _await(lambda: stage.moves, GO_ON_S)
+    went_on = end.stands or wait_until(lambda: stage.moves, GO_ON_S)
     there = is_alive(pids[end.process])
     seen = "" if there == end.survives and stood_s < WATCH_S else _seen(stage, end, samples, at_s, said)
     return Trial(end.kind, stood_s, metres, degrees, action, there, outlived, went_on, reason, seen=seen)
@@ -106,7 +107,7 @@ def _watched(stage: Stage, end: End, at_s: float) -> tuple[list[Sample], bool]:
             raise OutriderError(f"this process stood still for {held_up_s:.2f} s while it watched the base")
         return held_from(samples, at_s), False
     # A machine that was held up takes longer to report the base's commands.
-    _await(lambda: stage.told(end.process)[0][-1].time_s > until_s, HELD_UP_S)
+    wait_until(lambda: stage.told(end.process)[0][-1].time_s > until_s, HELD_UP_S)
     return stage.told(end.process)
 
 
@@ -126,17 +127,8 @@ def _outliving(end: End, pids: dict[str, int]) -> tuple[str, ...]:
         return ()
     of_all = end.process == SUPERVISOR
     ending = pids if of_all else {end.process: pids[end.process]}
-    _await(lambda: not any(map(is_alive, ending.values())), ORPHANS_ENDED_S if of_all else ENDED_S)
+    wait_until(lambda: not any(map(is_alive, ending.values())), ORPHANS_ENDED_S if of_all else ENDED_S)
     return tuple(name for name, pid in ending.items() if is_alive(pid))
-
-
-def _await(condition: Callable[[], bool], limit_s: float) -> bool:
-    deadline_s = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            return False
-        time.sleep(POLL_S)
-    return True
 
 
 def _seen(stage: Stage, end: End, samples: Sequence[Sample], at_s: float, said: int) -> str:

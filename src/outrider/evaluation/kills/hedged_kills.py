@@ -17,8 +17,8 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.ports import TextDecoder
-from outrider.decoding.config import DecodingConfig
 from outrider.decoding.protocol.validation import require_choice
+from outrider.evaluation.common.decoders import decoder_of
 from outrider.evaluation.common.kept_records import KeptRecords
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
@@ -108,7 +108,7 @@ def evaluate_hedged_kills(
     folder = models_folder(models.resolve() if models else None)
     common: dict[str, str | int] = {"seed": seed, "motion": motion}
     kept = KeptRecords(run and run / KEPT_FILE, HedgedGoal, "goals", common)
-    goals, target = list(kept.read), _target(folder)
+    goals, target = list(kept.read), decoder_of("target", folder)
     while (left := kills - len(_killed(goals))) > 0:
         if len(goals) * FEWEST_KILLS_PER_GOAL > kills:
             raise OutriderError(f"only {kills - left} kills in {len(goals)} goals: they end too soon")
@@ -137,13 +137,6 @@ def _texts_of(recording: Path, target: TextDecoder) -> Texts:
         return check_texts(read_steps(recording), target)
     except ConfigError:
         return Texts()
-
-
-def _target(models: Path) -> TextDecoder:
-    from outrider.models import load_model  # takes seconds to import, as the decoders do
-    from outrider.runtime.wiring.decoders import local_decoder
-
-    return local_decoder(load_model(models / "target"), None, DecodingConfig(strategy="ar"))
 
 
 def _moments(goals: Sequence[HedgedGoal], kills: bool) -> list[Moment]:

@@ -23,8 +23,8 @@ from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.files.writing import replace_file
 from outrider.core.language.actions import ActionTable, Motion
 from outrider.core.ports import TextDecoder
-from outrider.decoding.config import DecodingConfig
 from outrider.decoding.protocol.validation import require_choice
+from outrider.evaluation.common.decoders import decoder_of
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.kills.ends import LIMIT_S
@@ -177,10 +177,7 @@ def read_result(path: Path) -> tuple[list[Run], list[Kill]]:
 def _check_recordings(recordings: Sequence[Path], models: Path) -> Texts:
     if not recordings:
         return Texts()
-    from outrider.models import load_model  # takes seconds to import, as the decoders do
-    from outrider.runtime.wiring.decoders import local_decoder
-
-    target = local_decoder(load_model(models / "target"), None, DecodingConfig(strategy="ar"))
+    target = decoder_of("target", models)
     return sum((check_texts(recording, target) for recording in recordings), Texts())
 
 

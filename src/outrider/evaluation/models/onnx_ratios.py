@@ -63,8 +63,16 @@ class GraphTrial:
         return self.switching_mb / self.plain_mb
 
 
-def run_trial(num_layers: int, num_tokens: int, repeats: int, widths: Widths = QWEN2_VL_2B) -> GraphTrial:
-    """Run in separate processes, so that the measured memory is that of the graphs."""
+def graph_trial(
+    num_layers: int,
+    num_tokens: int = PROMPT_TOKENS,
+    repeats: int = 1,
+    widths: Widths = QWEN2_VL_2B,
+) -> GraphTrial:
+    """Return the times of static graphs of `num_layers` layers, and their memory, for a prompt.
+
+    They run in separate processes, so that the measured memory is that of the graphs.
+    """
     widths = replace(widths, num_layers=num_layers, vocab_size=VOCABULARY)
     with tempfile.TemporaryDirectory() as folder:
         work_apart(partial(_write, Path(folder), widths), num_tokens)
@@ -198,11 +206,6 @@ def _choice(graphs: Any, in_float32: Any, eager: Any) -> Choice:
     chosen, own, mine = (int(row.argmax()) for row in (graphs, in_float32, eager))
     gap, difference = float(in_float32[own] - in_float32[mine]), float((in_float32 - eager).abs().max())
     return Choice(chosen, own, mine, bool(eager[chosen] == eager[mine]), gap, difference)
-
-
-def graph_trial(num_layers: int) -> GraphTrial:
-    """Return the times of static graphs of `num_layers` layers."""
-    return run_trial(num_layers, PROMPT_TOKENS, repeats=1)
 
 
 def graph_ratios(trial: GraphTrial) -> list[Ratio]:

@@ -63,10 +63,14 @@ class StepTrial:
     same_bits: bool
 
 
-def run_step_trial(
-    device: str, num_layers: int, context: int, repeats: int, widths: Widths = QWEN2_VL_7B
+def step_trial(
+    device: str,
+    num_layers: int,
+    context: int = CONTEXT,
+    repeats: int = STEP_REPEATS,
+    widths: Widths = QWEN2_VL_7B,
 ) -> StepTrial:
-    """Measure a verification in bfloat16 on a GPU, in float32 on a CPU.
+    """Measure a verification by a target of these widths in bfloat16 on a GPU, in float32 on a CPU.
 
     With fewer layers than the model has, its vocabulary is cut as well. Raises ConfigError for a device
     that is not there.
@@ -88,20 +92,20 @@ def run_step_trial(
     crowd_s = _seconds(partial(many.run, crowded, _heard), place, repeats)
     num_bytes, byte_s = weight_bytes(text), _seconds_per_byte(place, repeats)
     return StepTrial(
-        device,
-        num_layers,
-        context,
-        len(heads.matrices),
-        len(crowded),
-        num_bytes / 1e9,
-        1e-9 / byte_s,
-        num_bytes * byte_s,
-        statistics.median(without),
-        statistics.median(added),
-        statistics.median(more / less for more, less in zip(added, without, strict=True)),
-        crowd_s,
-        host_s,
-        _same_bits(many, crowded, context),
+        device=device,
+        num_layers=num_layers,
+        context=context,
+        num_exits=len(heads.matrices),
+        crowd=len(crowded),
+        weights_gb=num_bytes / 1e9,
+        copy_gb_s=1e-9 / byte_s,
+        weights_s=num_bytes * byte_s,
+        plain_s=statistics.median(without),
+        exits_s=statistics.median(added),
+        exits_ratio=statistics.median(more / less for more, less in zip(added, without, strict=True)),
+        crowd_s=crowd_s,
+        host_s=host_s,
+        same_bits=_same_bits(many, crowded, context),
     )
 
 
@@ -109,8 +113,8 @@ def packed_verify_seconds(
     device: str,
     precision: Precision,
     num_layers: int,
-    context: int,
-    repeats: int,
+    context: int = CONTEXT,
+    repeats: int = STEP_REPEATS,
     widths: Widths = QWEN2_VL_7B,
 ) -> float:
     """Return the median seconds of a verification without exits, with weights of another precision."""
@@ -216,11 +220,6 @@ def _finish(place: torch.device) -> None:
         torch.cuda.synchronize(place)
 
 
-def step_trial(device: str, num_layers: int) -> StepTrial:
-    """Return the times of a target of the 7B's width with `num_layers` layers."""
-    return run_step_trial(device, num_layers, CONTEXT, STEP_REPEATS)
-
-
 def step_ratios(trial: StepTrial) -> list[Ratio]:
     """Return ratios: what exits add to a verification; on a GPU also over reading the weights once."""
     where = f"{trial.num_layers} layers of 7B on {trial.device}"
@@ -253,8 +252,7 @@ def packed_verifies(device: str, num_layers: int) -> dict[Precision, float]:
     if device == "cpu":
         return {}
     return {
-        precision: packed_verify_seconds(device, precision, num_layers, CONTEXT, STEP_REPEATS)
-        for precision in PACKED_PRECISIONS
+        precision: packed_verify_seconds(device, precision, num_layers) for precision in PACKED_PRECISIONS
     }
 
 

@@ -6,7 +6,7 @@ Texts and verifications are those of real models; the figures are counts, except
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -237,14 +237,15 @@ def figures_of(total: Yield) -> DraftingFigures:
     )
 
 
-_COLUMNS: tuple[Callable[[DraftingFigures], str], ...] = (
-    lambda row: f"{row.acceptance_length:.2f}",
-    lambda row: f"{row.drafted:.1f}",
-    lambda row: f"{row.model_share:.2f}",
-    lambda row: f"{row.draft_ms:.2f}",
-    lambda row: f"{row.learning_ms:.2f}",
-    lambda row: f"{row.calibration_ms:.3f}",
-)
+def _cells(row: DraftingFigures) -> tuple[str, ...]:
+    return (
+        f"{row.acceptance_length:.2f}",
+        f"{row.drafted:.1f}",
+        f"{row.model_share:.2f}",
+        f"{row.draft_ms:.2f}",
+        f"{row.learning_ms:.2f}",
+        f"{row.calibration_ms:.3f}",
+    )
 
 
 def _gain_text(name: str, figures: Mapping[tuple[str, ...], DraftingFigures]) -> str:
@@ -262,4 +263,4 @@ def _gain_text(name: str, figures: Mapping[tuple[str, ...], DraftingFigures]) ->
 def _add_rows(table: Table, texts: TextSet, figures: dict[tuple[str, ...], DraftingFigures]) -> None:
     table.add_section()
     for sources, row in figures.items():
-        table.add_row(texts.name, " + ".join(sources), *(text(row) for text in _COLUMNS))
+        table.add_row(texts.name, " + ".join(sources), *_cells(row))

@@ -19,11 +19,12 @@ from rich.table import Table
 from outrider.core.errors import ConfigError
 from outrider.core.language.words.things import Thing
 from outrider.decoding.protocol.validation import require_choice
+from outrider.evaluation.common.decoders import decoder_of
 from outrider.evaluation.common.intervals import mean_difference_interval
 from outrider.evaluation.common.kept_records import HomeOutcome, HomeTask, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, print_results, results_table
-from outrider.evaluation.robot.navigation import decoder_of, placed_homes, share_cells
+from outrider.evaluation.robot.navigation import placed_homes, share_cells
 from outrider.models.checkpoint.card import read_card
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures

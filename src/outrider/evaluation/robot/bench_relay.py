@@ -29,6 +29,7 @@ from outrider.console.switched.switches import NOT_EMULATED, Switch
 from outrider.core.errors import LinkError
 from outrider.core.values import LinkState, Velocity
 from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.polling import wait_until
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.ports import free_port
@@ -164,7 +165,8 @@ def _opened(robot: _NotingRobot) -> Iterator[tuple[ConsoleServer, dict[str, _Pag
         endpoint, port = stack.enter_context(_relay_process(keys))
         end = RobotEnd(lambda: RobotTunnel(endpoint, load_client_keys(keys / f"{ROBOT}.key")))
         console = stack.enter_context(closing(ConsoleServer(robot, ConsoleSettings(port=0), beside=end.run)))
-        _await(lambda: end.state is LinkState.CONNECTED)
+        if not wait_until(lambda: end.state is LinkState.CONNECTED, WAIT_S):
+            raise LinkError("the robot does not reach the relay")
         places = zip(WAYS, ((console.port, ""), (port, f"/robots/{ROBOT}")), strict=True)
         pages = {way: _Page(stack.enter_context(_connected(*place))) for way, place in places}
         yield console, pages
@@ -195,14 +197,6 @@ def _relay_process(keys: Path) -> Iterator[tuple[str, int]]:
     finally:
         process.terminate()
         process.communicate()
-
-
-def _await(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not condition():
-        if time.monotonic() > deadline_s:
-            raise LinkError("the robot does not reach the relay")
-        time.sleep(0.01)
 
 
 def _figures(times: dict[tuple[str, str], list[float]], trials: int) -> dict[str, Any]:

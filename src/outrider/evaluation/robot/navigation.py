@@ -7,7 +7,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
-from outrider.core.ports import TextDecoder
 from outrider.core.processes import work_through
 from outrider.core.values import Sighting
-from outrider.decoding.config import DecodingConfig
 from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.choices import check_paced
+from outrider.evaluation.common.decoders import decoder_of
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.kept_records import HomeTask
 from outrider.evaluation.common.legends import LEGENDS
@@ -31,7 +29,7 @@ from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.datasets.dataset import ODOMETRY_NOISE
-from outrider.runtime.datasets.held_out import first_home_seed, load_pair
+from outrider.runtime.datasets.held_out import first_home_seed
 from outrider.runtime.mission.episode import (
     Answerer,
     EpisodeResult,
@@ -40,7 +38,6 @@ from outrider.runtime.mission.episode import (
     run_episode,
 )
 from outrider.runtime.node_graph.node_specs import MOTIONS
-from outrider.runtime.wiring.decoders import local_decoder
 from outrider.simulation.contexts import instruction_for, true_sighting
 from outrider.simulation.homes.home import Home, generate_home
 from outrider.simulation.looks.styles import checked_looks
@@ -145,17 +142,6 @@ def _earlier_visit(home: Home) -> tuple[Sighting, ...]:
     """The target's place as an earlier visit would have noted it."""
     sighting = true_sighting(np.random.default_rng([home.seed, 17]), home, home.target.spec)
     return () if sighting is None else (sighting,)
-
-
-@lru_cache(maxsize=1)
-def decoder_of(model: str, folder: Path) -> TextDecoder:
-    """Returns this process's decoder, which is loaded once; a model alone is its own target."""
-    from outrider.models import load_model  # takes seconds to import; the expert does not need it
-
-    if model == "pair":
-        pair = load_pair(folder)
-        return local_decoder(pair.target, pair.draft, DecodingConfig(strategy="sd", acceptance="greedy"))
-    return local_decoder(load_model(folder / model), None, DecodingConfig(strategy="ar"))
 
 
 def summarise(pairs: Sequence[EpisodePair]) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from outrider.core.language.actions import ACTION_TEXTS, Motion, split_answer
 from outrider.core.language.prompt import MARKUP, PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Pose2D, Verified
+from outrider.evaluation.common.decoders import decoder_of
 from outrider.evaluation.common.kept_records import HomeOutcome, HomeTask
 from outrider.evaluation.common.motion_witness import WatchedMotion, has_left, says
-from outrider.evaluation.robot.navigation import decoder_of
 from outrider.evaluation.robot.paced_side import STANDS_MPS, STANDS_RPS, AnswerTimes, PacedDecoder, PacedSide
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.navigation.motion.driving import CONTROL_PERIOD_S
