@@ -28,8 +28,8 @@ from outrider.cli import (
     training,
 )
 from outrider.cli.help_pages import Commands
-from outrider.cli.mistyped import HintingGroup
-from outrider.cli.options import showing_life
+from outrider.cli.options import showing_progress
+from outrider.cli.usage_hints import HintingGroup
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 from outrider.core.files.private_files import NO_ROOM
 
@@ -75,7 +75,7 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-_show_life = showing_life("", but=("demo", "verifier", "console", "relay", "record", "mcp", "plan"))
+_show_life = showing_progress("", but=("demo", "verifier", "console", "relay", "record", "mcp", "plan"))
 """Most of these run on and on, and print what goes on; `plan` may wait for its person."""
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli import given as checks
-from outrider.cli.given import given, not_with, only_with
+from outrider.cli import checks
+from outrider.cli.checks import checked_by, not_with, only_with
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
     Drafters,
@@ -23,7 +23,7 @@ from outrider.cli.options import (
     Run,
     Seed,
     Temperature,
-    showing_life,
+    showing_progress,
 )
 from outrider.core.errors import ConfigError
 
@@ -35,7 +35,7 @@ OF_REGIMES = ("--regime", "--texts", "--models")
 """Options of the same for conditions that come from a file."""
 
 app = Commands(help="Measure speed.", no_args_is_help=True)
-app.callback()(showing_life("bench"))
+app.callback()(showing_progress("bench"))
 
 
 @app.command("latency", epilog="Example:  outrider bench latency --frames 50 --json latency.json")
@@ -58,7 +58,7 @@ def bench_aggregation(
         list[str] | None,
         typer.Option(
             help="A regime of benchmarks/aggregation.yaml; repeatable; all by default.",
-            callback=given(checks.aggregation_regime),
+            callback=checked_by(checks.aggregation_regime),
         ),
     ] = None,
     texts: Annotated[int, typer.Option(min=1, help="Made-up texts for each figure.")] = 5,
@@ -126,7 +126,7 @@ def bench_decoding(
         list[str] | None,
         typer.Option(
             help="A regime of benchmarks/regimes.yaml; repeatable; all by default.",
-            callback=given(checks.regime),
+            callback=checked_by(checks.regime),
         ),
     ] = None,
     texts: Annotated[int, typer.Option(min=1, help="Synthetic texts of 200 tokens a regime.")] = 20,
@@ -144,7 +144,7 @@ def bench_decoding(
         list[str] | None,
         typer.Option(
             help="Only: the speed without this mechanism of the policy; repeatable; or all.",
-            callback=given(checks.mechanism),
+            callback=checked_by(checks.mechanism),
         ),
     ] = None,
     number: Annotated[
@@ -299,7 +299,9 @@ def bench_models(
     ] = 12,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(help="Where a target of Qwen2-VL-7B's width is tried.", callback=given(checks.device)),
+        typer.Option(
+            help="Where a target of Qwen2-VL-7B's width is tried.", callback=checked_by(checks.device)
+        ),
     ] = "cpu",
     step_layers: Annotated[
         int | None, typer.Option(min=2, help="Layers of that target; all 28 on a GPU, else 3 by default.")
@@ -327,7 +329,7 @@ def bench_weights(
         list[str] | None,
         typer.Option(
             help='"20 ms", "100 ms", wifi6, lte or blackout; repeatable; all by default.',
-            callback=given(checks.network),
+            callback=checked_by(checks.network),
         ),
     ] = None,
     live: Annotated[

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli import given as checks
-from outrider.cli.given import given, refuse
+from outrider.cli import checks
+from outrider.cli.checks import checked_by, refuse
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
     DocumentQuestions,
@@ -19,12 +19,13 @@ from outrider.cli.options import (
     Engine,
     Explain,
     Frames,
+    GoalsFolder,
     HedgedKills,
+    HomesFolder,
     Json,
-    KeptGoals,
-    KeptPlace,
     Legs,
     Look,
+    MemoryOption,
     Models,
     MotionOption,
     Mover,
@@ -37,12 +38,11 @@ from outrider.cli.options import (
     Run,
     Seed,
     Temperature,
-    TriedHomes,
-    showing_life,
+    showing_progress,
 )
 
 app = Commands(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
-app.callback()(showing_life("eval"))
+app.callback()(showing_progress("eval"))
 
 
 @app.command(
@@ -56,7 +56,7 @@ def eval_navigation(
     models: Models = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 300,
-    memory: KeptPlace = "off",
+    memory: MemoryOption = "off",
     legs: Legs = False,
     look: Look = "plain",
     motion: PacedMotion = None,
@@ -95,7 +95,7 @@ def eval_plans(
     model: Mover = "pair",
     json_file: Json = None,
     models: Models = None,
-    run: TriedHomes = None,
+    run: HomesFolder = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before a find is given up.")] = 300,
     explain: Explain = False,
@@ -113,7 +113,7 @@ def eval_signs(
     model: Mover = "pair",
     json_file: Json = None,
     models: Models = None,
-    run: TriedHomes = None,
+    run: HomesFolder = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before a goal is given up.")] = 300,
     explain: Explain = False,
@@ -136,7 +136,7 @@ def eval_frames(
         Path | None,
         typer.Argument(
             help="Folder with index.jsonl and its pictures; generated homes where there is none.",
-            callback=given(checks.frames_folder),
+            callback=checked_by(checks.frames_folder),
         ),
     ] = None,
     model: Annotated[Literal["target", "draft"], typer.Option(help="Who answers.")] = "target",
@@ -146,7 +146,9 @@ def eval_frames(
     ] = None,
     looks: Annotated[
         str,
-        typer.Option("--look", help="How homes look, such as plain,dim,all.", callback=given(checks.looks)),
+        typer.Option(
+            "--look", help="How homes look, such as plain,dim,all.", callback=checked_by(checks.looks)
+        ),
     ] = "plain",
     seed: Seed = 0,
     json_file: Json = None,
@@ -214,7 +216,7 @@ def eval_documents(
     questions: DocumentQuestions = 8,
     model: Annotated[
         Literal["1.5b", "0.5b"],
-        typer.Option(help="Which published model answers.", callback=given(checks.published_target)),
+        typer.Option(help="Which published model answers.", callback=checked_by(checks.published_target)),
     ] = "0.5b",
     precision: Precision = "bf16",
     json_file: Json = None,
@@ -315,7 +317,7 @@ def eval_kills(
     trials: Annotated[int, typer.Option(min=0, help="Trials of each kind of end.")] = 2,
     kinds: EndKinds = "",
     hedged: HedgedKills = 0,
-    run: KeptGoals = None,
+    run: GoalsFolder = None,
     seed: Seed = 0,
     models: Models = None,
     json_file: Json = None,

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from outrider.cli.given import check_typed
+from outrider.cli.checks import check_typed
 from outrider.core.files.given_file import in_home
 from outrider.core.files.writing import check_not_read
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.given import only_with
+from outrider.cli.checks import only_with
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import Store, StoreKey
 from outrider.core.errors import ConfigError

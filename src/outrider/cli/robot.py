@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli import given as checks
-from outrider.cli.given import check_login, given, not_with, only_with, refuse
+from outrider.cli import checks
+from outrider.cli.checks import check_login, checked_by, not_with, only_with, refuse
 from outrider.cli.help_pages import Commands
-from outrider.cli.mistyped import SentenceCommand
 from outrider.cli.options import (
     Drafters,
     Holds,
@@ -31,12 +30,15 @@ from outrider.cli.options import (
     TopP,
 )
 from outrider.cli.sentences import confirmed
+from outrider.cli.usage_hints import SentenceCommand
 from outrider.core.files.journal_files import JOURNAL_SUFFIX
 
 app = Commands()
 Relay = Annotated[
     str,
-    typer.Option(help="Also at the relay that listens at tcp://HOST:5758.", callback=given(checks.endpoint)),
+    typer.Option(
+        help="Also at the relay that listens at tcp://HOST:5758.", callback=checked_by(checks.endpoint)
+    ),
 ]
 Speech = Annotated[
     Literal["moonshine", "whisper"] | None,
@@ -45,11 +47,11 @@ Speech = Annotated[
 Voice = Annotated[
     str,
     typer.Option(
-        help="Voice of Piper, a file .onnx, for answers; else espeak-ng.", callback=given(checks.voice)
+        help="Voice of Piper, a file .onnx, for answers; else espeak-ng.", callback=checked_by(checks.voice)
     ),
 ]
 RelayKey = Annotated[
-    str, typer.Option(help="This robot's key for the relay.", callback=given(checks.robot_key))
+    str, typer.Option(help="This robot's key for the relay.", callback=checked_by(checks.robot_key))
 ]
 OF_NODES = (
     *("--endpoint", "--link", "--motion", "--store", "--store-key-file"),
@@ -64,7 +66,7 @@ OF_DECODING = (
 RunningVerifier = Annotated[
     str | None,
     typer.Option(
-        help="A verifier that runs already; by default one of its own.", callback=given(checks.endpoint)
+        help="A verifier that runs already; by default one of its own.", callback=checked_by(checks.endpoint)
     ),
 ]
 
@@ -96,7 +98,7 @@ def demo(
         str | None,
         typer.Option(
             help="Where the verifier listens; a free local port by default.",
-            callback=given(checks.endpoint),
+            callback=checked_by(checks.endpoint),
         ),
     ] = None,
     link: Link = None,
@@ -104,7 +106,7 @@ def demo(
         str | None,
         typer.Option(
             help="What the home must hold; by default what the instruction names.",
-            callback=given(checks.thing),
+            callback=checked_by(checks.thing),
         ),
     ] = None,
     store: Annotated[

@@ -10,11 +10,10 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli import given as checks
+from outrider.cli import checks
+from outrider.cli.checks import checked_by, only_with
 from outrider.cli.evaluations import app as evaluations
-from outrider.cli.given import given, only_with
 from outrider.cli.help_pages import Commands
-from outrider.cli.mistyped import SentenceCommand
 from outrider.cli.options import (
     AnswerModel,
     DraftModel,
@@ -27,6 +26,7 @@ from outrider.cli.options import (
     Store,
     StoreKey,
 )
+from outrider.cli.usage_hints import SentenceCommand
 from outrider.core.errors import InstructionError
 
 app = Commands()
@@ -138,7 +138,7 @@ def eval_sentences(
         Path | None,
         typer.Option(
             help="Folder with building.tsv, held_out.tsv and words.yaml, as benchmarks/sentences.",
-            callback=given(checks.sentences),
+            callback=checked_by(checks.sentences),
         ),
     ] = None,
     json_file: Json = None,
@@ -148,6 +148,6 @@ def eval_sentences(
 
     Exit status 1 if one becomes a plan that moves and must not.
     """
-    from outrider.evaluation.voice.kept_sentences import evaluate_sentences
+    from outrider.evaluation.voice.sentence_sets import evaluate_sentences
 
     raise typer.Exit(1 if evaluate_sentences(folder, json_file)["moved"] else 0)

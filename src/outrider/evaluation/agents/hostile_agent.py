@@ -80,7 +80,7 @@ class HttpAgent(HostileAgent):
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
         }
-        self._waiting: queue.Queue[bytes] = queue.Queue(MOST_WAITING)
+        self._outbox: queue.Queue[bytes] = queue.Queue(MOST_WAITING)
         hello = self._post(self._connection(), HELLO[0])
         self._headers["Mcp-Session-Id"] = hello.getheader("Mcp-Session-Id", "")
         self._post(self._connection(), HELLO[1])
@@ -89,7 +89,7 @@ class HttpAgent(HostileAgent):
 
     def send(self, lines: Sequence[bytes]) -> None:
         for line in lines:
-            self._waiting.put(line)
+            self._outbox.put(line)
 
     def stop(self) -> None:
         try:
@@ -102,16 +102,16 @@ class HttpAgent(HostileAgent):
 
     def _post(self, connection: http.client.HTTPConnection, line: bytes) -> http.client.HTTPResponse:
         connection.request("POST", self._parts.path, line, self._headers)
-        answer = connection.getresponse()
-        answer.read()
+        response = connection.getresponse()
+        response.read()
         self.answered += 1
-        return answer
+        return response
 
     def _flood(self) -> None:
         connection = self._connection()
         while True:
             try:
-                self._post(connection, self._waiting.get())
+                self._post(connection, self._outbox.get())
             except (OSError, http.client.HTTPException):
                 connection.close()
 
@@ -149,11 +149,11 @@ def served(url: str, is_hasty: bool, over_http: bool) -> Iterator[HostileAgent]:
 def _address(process: subprocess.Popen[bytes]) -> str:
     """Return the address that a server over HTTP prints; pass its later output on."""
     errors = _stream(process.stderr)
-    said = errors.readline().decode()
-    if not said.startswith("agents at "):
-        raise LinkError(f"outrider mcp does not serve: {said.strip()}")
+    line = errors.readline().decode()
+    if not line.startswith("agents at "):
+        raise LinkError(f"outrider mcp does not serve: {line.strip()}")
     threading.Thread(target=_pass_on, args=(errors,), daemon=True).start()
-    return said.removeprefix("agents at ").partition(",")[0]
+    return line.removeprefix("agents at ").partition(",")[0]
 
 
 def _pass_on(errors: IO[bytes]) -> None:

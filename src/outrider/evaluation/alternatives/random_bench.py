@@ -56,8 +56,8 @@ def bench_random(
     result: dict[str, Any] = {"texts": texts, "seed": seed, "variant": variant, "regimes": {}}
     speeds: dict[str, dict[str, float]] = {}
     for name, regime in tracked(regimes.items(), "regimes"):
-        found = measure(random_condition(regime, texts, seed))
-        speeds[name] = {strategy: one.speedup_vs_ar for strategy, one in found.items()}
+        standings = measure(random_condition(regime, texts, seed))
+        speeds[name] = {strategy: standing.speedup_vs_ar for strategy, standing in standings.items()}
         result["regimes"][name] = {"source": regime.source, "speedup_vs_ar": speeds[name]}
         write_figures(json_file, rounded(result))
     spreads = spreads_of(speeds.values())

@@ -166,8 +166,11 @@ def served(records: Sequence[RobotRecord], needed: Sequence[float]) -> Served:
     return Served(
         len(records),
         sum(tokens_until(record, first_s) for record in records) / first_s,
-        {speed: statistics.fmean(own >= speed for _, own in texts) for speed in needed},
-        {speed: sum(length for length, own in texts if own >= speed) / last_s for speed in needed},
+        {speed: statistics.fmean(tokens_per_s >= speed for _, tokens_per_s in texts) for speed in needed},
+        {
+            speed: sum(length for length, tokens_per_s in texts if tokens_per_s >= speed) / last_s
+            for speed in needed
+        },
     )
 
 

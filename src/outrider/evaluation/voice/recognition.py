@@ -127,7 +127,7 @@ def _in_time(engine: AsrEngine, noise: str, stopping: Sequence[Spoken], seed: in
     in_time = 0
     for number, spoken in enumerate(tracked(stopping, f"stops, {noise}")):
         samples = to_bytes(with_noise(spoken, NOISES[noise], seed + number))
-        in_time += stop_heard_s(engine, samples) <= spoken.ends_s + STOP_LIMIT_S
+        in_time += stop_recognized_s(engine, samples) <= spoken.ends_s + STOP_LIMIT_S
     return in_time
 
 
@@ -137,7 +137,7 @@ def recorded_figures(engine: AsrEngine, voice: Path, noise: str, seed: int) -> R
     stopping = [one for one in said if says_to_stop(one.sentence)]
     others = [one for one in said if not says_to_stop(one.sentence)]
     heard = [
-        stop_heard_s(engine, to_bytes(with_noise(spoken, NOISES[noise], seed + number)))
+        stop_recognized_s(engine, to_bytes(with_noise(spoken, NOISES[noise], seed + number)))
         for number, spoken in enumerate(tracked(others, f"{voice.name}, {noise}"))
     ]
     false_stops = sum(one < float("inf") for one in heard)
@@ -145,7 +145,7 @@ def recorded_figures(engine: AsrEngine, voice: Path, noise: str, seed: int) -> R
     return RecordedFigures(voice.name, noise, len(others), false_stops, len(stopping), in_time)
 
 
-def stop_heard_s(engine: AsrEngine, samples: bytes) -> float:
+def stop_recognized_s(engine: AsrEngine, samples: bytes) -> float:
     """Returns when a stop is recognized in sound that arrives in real time; infinite if never.
 
     The engine's processor time counts: it takes a piece once the piece has arrived and the previous one is

@@ -19,7 +19,7 @@ from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.theory import acceptance_rate
 from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_per_s
 from outrider.evaluation.pair.exit_quality import share
-from outrider.evaluation.pair.speculation import Verification, emitted_tokens, exit_word
+from outrider.evaluation.pair.speculation import Verification, emitted_tokens, exit_result
 from outrider.runtime.datasets.held_out import Pair
 from outrider.runtime.datasets.own_answers import TOGETHER, own_texts
 
@@ -206,7 +206,7 @@ def verifications_of(
         wrote = list(text[place : place + count + 1])
         emitted = emitted_tokens(drafts, wrote, pair.target.end_ids)
         drafts, judged = drafts[: len(emitted)], slice(place - 1, place + min(count, len(emitted)))
-        words = [exit_word(drafts, rows[judged], shortlist, pair.target.end_ids) for rows in exits]
+        words = [exit_result(drafts, rows[judged], shortlist, pair.target.end_ids) for rows in exits]
         yield Verification(drafts, runners_up, wrote, emitted, words)
         place += len(emitted)
 

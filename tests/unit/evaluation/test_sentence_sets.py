@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from outrider.cli import app
 from outrider.core.errors import ConfigError
-from outrider.evaluation.voice.kept_sentences import (
+from outrider.evaluation.voice.sentence_sets import (
     LEAST_RIGHT,
     SETS,
     Reading,

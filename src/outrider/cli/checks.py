@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from outrider.runtime.datasets.published_weights import Size
 
 
-def given(check: Callable[[Any], object]) -> Callable[[typer.Context, Any], Any]:
-    """The callback that hands a value on, or each of several, after `check` of it raised nothing."""
+def checked_by(check: Callable[[Any], object]) -> Callable[[typer.Context, Any], Any]:
+    """Return the callback of an option that calls `check` with its value, or with each of several values."""
 
-    def tried(context: typer.Context, value: Any) -> Any:
+    def callback(context: typer.Context, value: Any) -> Any:
         if not context.resilient_parsing:
-            for one in value if isinstance(value, (list, tuple)) else [value]:
-                if one is not None and one != "":
-                    check(one)
+            for item in value if isinstance(value, (list, tuple)) else [value]:
+                if item is not None and item != "":
+                    check(item)
         return value
 
-    return tried
+    return callback
 
 
 def models_folder(folder: Path) -> None:
@@ -223,7 +223,7 @@ def frames_folder(folder: Path) -> None:
 
 def sentences(folder: Path) -> None:
     """Raises ConfigError where a folder holds no sentences for `outrider eval sentences`."""
-    from outrider.evaluation.voice.kept_sentences import read_sentences
+    from outrider.evaluation.voice.sentence_sets import read_sentences
 
     read_sentences(folder)
 
@@ -266,9 +266,9 @@ def check_login(context: typer.Context, host: str, login: bool) -> None:
 
 def refuse(context: typer.Context, why: str, *options: str) -> None:
     """Raises ConfigError for any of `options` that was given on the command line."""
-    given = [one for one in options if _was_given(context, one)]
-    if given:
-        raise ConfigError(f"{', '.join(given)} {why}")
+    refused = [option for option in options if _was_given(context, option)]
+    if refused:
+        raise ConfigError(f"{', '.join(refused)} {why}")
 
 
 def _was_given(context: typer.Context, option: str) -> bool:
