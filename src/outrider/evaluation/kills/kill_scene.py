@@ -172,8 +172,8 @@ class Observer:
 class Scene:
     """All processes of one run, in one home.
 
-    `extra_nodes`: nodes that a goal does not need. `motion`: the navigator's parameter. `folder` is used for this
-    run alone; a recorder's file in it is RECORDING_FILE.
+    `extra_nodes`: nodes that a goal does not need. `motion`: the navigator's parameter. `folder` is used
+    for this run alone; a recorder's file in it is RECORDING_FILE.
     """
 
     def __init__(

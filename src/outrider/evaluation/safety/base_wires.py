@@ -22,8 +22,8 @@ AVOIDANCE_TAKEN = "Go2's avoidance taken by another"
 class BaseWire(Protocol):
     """The path from the action node to the base.
 
-    `robot_fault`: the robot's own fault: none, one of GO2_TROUBLES, or AVOIDANCE_TAKEN. `is_standing_up`: whether the robot
-    was ordered to stand up in the last step.
+    `robot_fault`: the robot's own fault: none, one of GO2_TROUBLES, or AVOIDANCE_TAKEN. `is_standing_up`:
+    whether the robot was ordered to stand up in the last step.
     """
 
     robot_fault: str

@@ -83,7 +83,7 @@ class VirtualNode:
     def subscription(
         self, message: type, topic: str, callback: Callable[[Any], None], qos: QoSProfile
     ) -> _Subscription:
-        """Returns a new subscription, which keeps the newest `qos.depth` messages until the next `deliver`."""
+        """Returns a new subscription; it keeps the newest `qos.depth` messages until the next `deliver`."""
         self.subscriptions.append(_Subscription(topic, callback, deque(maxlen=qos.depth)))
         return self.subscriptions[-1]
 

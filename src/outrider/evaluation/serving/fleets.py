@@ -85,7 +85,7 @@ def texts_of(
     return (FleetText(prompt, tokens, pause_s) for prompt in islice(cycle(prompts), first, first + number))
 
 
-def _later(texts: Iterator[FleetText], by_s: float) -> Iterator[FleetText]:
+def _delayed(texts: Iterator[FleetText], by_s: float) -> Iterator[FleetText]:
     """Yield the same texts, all of them later by `by_s`."""
     for number, text in enumerate(texts):
         yield text if number else replace(text, pause_s=text.pause_s + by_s)
@@ -108,7 +108,7 @@ def run_fleet(
     texts = len(prompts) // robots
     records = [
         fleet.add(
-            _later(texts_of(prompts, robot * texts, texts, pause_s), pause_s * robot / robots),
+            _delayed(texts_of(prompts, robot * texts, texts, pause_s), pause_s * robot / robots),
             pair.draft,
             config,
         )
@@ -124,8 +124,8 @@ def row_of(records: Sequence[RobotRecord], cloud: CloudRecord) -> ServingRow:
     tokens = [tokens_until(record, end_s) for record in records]
     texts = [text for record in records for text in record.texts]
     written = sum(map(len, texts))
-    first_s = [one_s for record in records for one_s in record.first_s]
-    finished_s = [one_s for record in records for one_s in record.finished_s]
+    first_s = [seconds for record in records for seconds in record.first_s]
+    finished_s = [seconds for record in records for seconds in record.finished_s]
     return ServingRow(
         robots=len(records),
         tokens_per_s=sum(tokens) / end_s,
