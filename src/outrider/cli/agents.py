@@ -10,7 +10,7 @@ import typer
 from outrider.cli import checks
 from outrider.cli.checks import checked_by, not_with, only_with
 from outrider.cli.help_pages import Commands
-from outrider.cli.options import DraftModel, Holds, Placement
+from outrider.cli.options import DraftModel, Placement, RequiredObject
 
 app = Commands()
 
@@ -46,7 +46,7 @@ def mcp(
         bool, typer.Option("--private", help="Let the agent hear what the robot remembers in private.")
     ] = False,
     model: DraftModel = "models/draft",
-    holds: Holds = "silver bottle",
+    holds: RequiredObject = "silver bottle",
     seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
     placement: Annotated[Placement, typer.Option(help="Where that is at the start.")] = "hidden",
 ) -> None:

@@ -27,11 +27,11 @@ from outrider.cli.options import (
 )
 from outrider.core.errors import ConfigError
 
-NOT_TUNED = ("--plots", "--ablations", "--drafters", "--round-trips")
+UNTUNED_OPTIONS = ("--plots", "--ablations", "--drafters", "--round-trips")
 """Options of `outrider bench decoding` that compare the papers' strategies as they are."""
-OTHERS = ("--changes", "--alternatives", "--random-regimes", "--ablate")
+EXCLUSIVE_OPTIONS = ("--changes", "--alternatives", "--random-regimes", "--ablate")
 """Options of the same that measure something else."""
-OF_REGIMES = ("--regime", "--texts", "--models")
+REGIME_OPTIONS = ("--regime", "--texts", "--models")
 """Options of the same for conditions that come from a file."""
 
 app = Commands(help="Measure speed.", no_args_is_help=True)
@@ -175,13 +175,14 @@ def bench_decoding(
     explain: Explain = False,
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
-    not_with(context, "--live", *NOT_TUNED, *OTHERS, "--texts", "--variant")
-    not_with(context, "--changes", *NOT_TUNED, *OF_REGIMES, "--alternatives", "--random-regimes", "--variant")
-    not_with(context, "--alternatives", *NOT_TUNED, "--ablate", "--random-regimes")
-    not_with(context, "--random-regimes", *NOT_TUNED, "--regime", "--models")
-    not_with(context, "--ablate", *NOT_TUNED)
-    only = alternatives or ablate or number is not None or changes is not None
-    if variant is not None and not only:
+    not_with(context, "--live", *UNTUNED_OPTIONS, *EXCLUSIVE_OPTIONS, "--texts", "--variant")
+    excluded = (*UNTUNED_OPTIONS, *REGIME_OPTIONS, "--alternatives", "--random-regimes", "--variant")
+    not_with(context, "--changes", *excluded)
+    not_with(context, "--alternatives", *UNTUNED_OPTIONS, "--ablate", "--random-regimes")
+    not_with(context, "--random-regimes", *UNTUNED_OPTIONS, "--regime", "--models")
+    not_with(context, "--ablate", *UNTUNED_OPTIONS)
+    has_exclusive = alternatives or ablate or number is not None or changes is not None
+    if variant is not None and not has_exclusive:
         raise ConfigError("--variant goes with --alternatives, --ablate or --random-regimes")
     from outrider.evaluation.alternatives.bench import bench_alternatives
     from outrider.evaluation.alternatives.random_bench import bench_random

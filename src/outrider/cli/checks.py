@@ -230,9 +230,9 @@ def sentences(folder: Path) -> None:
 
 def voices(folder: Path) -> None:
     """Raises ConfigError where a folder holds no folders of voices."""
-    from outrider.voice.sound import voices as found_in
+    from outrider.voice.sound import voices as read_voices
 
-    found_in(folder)
+    read_voices(folder)
 
 
 def training_data(folder: Path) -> None:
@@ -285,7 +285,7 @@ def _is_asked(context: typer.Context, wanted: str) -> bool:
 
 def _name(context: typer.Context, option: str) -> str:
     """The parameter of an option."""
-    return next(one.name or "" for one in context.command.params if option in one.opts)
+    return next(parameter.name or "" for parameter in context.command.params if option in parameter.opts)
 
 
 def check_typed(command: Any, context: Any, args: list[str]) -> None:
@@ -296,12 +296,12 @@ def check_typed(command: Any, context: Any, args: list[str]) -> None:
     """
     typed, _, _ = command.make_parser(context).parse_args(args=list(args))
     kinds = get_type_hints(command.callback) if command.callback else {}
-    for one in command.params:
-        value, kind = typed.get(one.name), kinds.get(one.name)
+    for parameter in command.params:
+        value, kind = typed.get(parameter.name), kinds.get(parameter.name)
         for word in value if isinstance(value, (list, tuple)) else [value]:
-            why = _refusal(one, kind, word) if isinstance(word, str) else ""
+            why = _refusal(parameter, kind, word) if isinstance(word, str) else ""
             if why:
-                raise typer.BadParameter(why, ctx=context, param=one)
+                raise typer.BadParameter(why, ctx=context, param=parameter)
 
 
 def _refusal(parameter: Any, kind: Any, word: str) -> str:
@@ -322,7 +322,7 @@ def _must_be_named(parameter: Any, kind: Any) -> bool:
 
 def _has(kind: Any, wanted: type) -> bool:
     """Whether a type is the wanted one, or made of it."""
-    return kind is wanted or any(_has(one, wanted) for one in get_args(kind))
+    return kind is wanted or any(_has(argument, wanted) for argument in get_args(kind))
 
 
 def _is_countable(word: str) -> bool:

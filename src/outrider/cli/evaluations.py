@@ -12,9 +12,9 @@ from outrider.cli import checks
 from outrider.cli.checks import checked_by, refuse
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
+    AnsweringModel,
     DocumentQuestions,
     DraftModel,
-    Driver,
     EndKinds,
     Engine,
     Explain,
@@ -26,9 +26,9 @@ from outrider.cli.options import (
     Legs,
     Look,
     MemoryOption,
+    ModelOrExpert,
     Models,
     MotionOption,
-    Mover,
     PacedMotion,
     Precision,
     Processes,
@@ -51,7 +51,7 @@ app.callback()(showing_progress("eval"))
 def eval_navigation(
     episodes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 200,
     seed: Seed = 0,
-    model: Driver = "target",
+    model: ModelOrExpert = "target",
     json_file: Json = None,
     models: Models = None,
     processes: Processes = 1,
@@ -92,7 +92,7 @@ def eval_plans(
     homes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 50,
     seed: Seed = 0,
     finds: Annotated[int, typer.Option(min=1, max=3, help="Things to find in each plan.")] = 3,
-    model: Mover = "pair",
+    model: AnsweringModel = "pair",
     json_file: Json = None,
     models: Models = None,
     run: HomesFolder = None,
@@ -110,7 +110,7 @@ def eval_plans(
 def eval_signs(
     homes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 50,
     seed: Seed = 0,
-    model: Mover = "pair",
+    model: AnsweringModel = "pair",
     json_file: Json = None,
     models: Models = None,
     run: HomesFolder = None,

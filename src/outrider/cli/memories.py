@@ -89,8 +89,8 @@ def memory_forget(
     if sum((bool(ids), bool(matching), everything)) != 1:
         raise ConfigError("say what to forget by one of: ids of `outrider memory list`, --matching, --all")
     with open_known_memory(store, store_key_file) as memory:
-        forgotten, said = forget_memory(memory, ids or [], [matching], everything)
-    typer.echo(said)
+        forgotten, message = forget_memory(memory, ids or [], [matching], everything)
+    typer.echo(message)
     raise typer.Exit(0 if forgotten or everything else 1)
 
 

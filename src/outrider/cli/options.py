@@ -15,7 +15,7 @@ from outrider.core.files.terminal import Pulse
 from outrider.core.files.writing import checked_folder, checked_replaced
 
 
-def _kept(
+def _announce_when_written(
     what: str, complete: Callable[[typer.Context, Path], None] | None = None
 ) -> Callable[[typer.Context, Path | None], None]:
     """What tells at the end of a command where a file or folder of it is, if it was written.
@@ -23,7 +23,7 @@ def _kept(
     `complete` adds to it before.
     """
 
-    def tell(context: typer.Context, path: Path | None) -> None:
+    def register(context: typer.Context, path: Path | None) -> None:
         if path is None or context.resilient_parsing:
             return
         before_s = newest_s(path)
@@ -36,7 +36,7 @@ def _kept(
 
         context.call_on_close(end)
 
-    return tell
+    return register
 
 
 def newest_s(path: Path) -> float:
@@ -54,12 +54,12 @@ def _add_made_with(context: typer.Context, file: Path) -> None:
 
 
 def _json(context: typer.Context, file: Path | None) -> Path | None:
-    _kept("figures", _add_made_with)(context, checked_replaced(file))
+    _announce_when_written("figures", _add_made_with)(context, checked_replaced(file))
     return file
 
 
 def _plots(context: typer.Context, folder: Path | None) -> Path | None:
-    _kept("pictures")(context, checked_folder(folder))
+    _announce_when_written("pictures")(context, checked_folder(folder))
     return folder
 
 
@@ -110,7 +110,7 @@ Drafters = Annotated[
         callback=checked_by(checks.drafters),
     ),
 ]
-Holds = Annotated[
+RequiredObject = Annotated[
     str, typer.Option(help="What the simulated home must hold.", callback=checked_by(checks.thing))
 ]
 Legs = Annotated[
@@ -213,8 +213,8 @@ DocumentQuestions = Annotated[
     ),
 ]
 MotionOption = Annotated[Motion, typer.Option(help="How the robot moves.")]
-Mover = Annotated[Literal["pair", "target", "draft"], typer.Option(help="Who answers.")]
-Driver = Annotated[Literal["target", "draft", "pair", "expert"], typer.Option(help="Who answers.")]
+AnsweringModel = Annotated[Literal["pair", "target", "draft"], typer.Option(help="Who answers.")]
+ModelOrExpert = Annotated[Literal["target", "draft", "pair", "expert"], typer.Option(help="Who answers.")]
 Look = Annotated[
     str,
     typer.Option(

@@ -13,7 +13,6 @@ from outrider.cli.checks import check_login, checked_by, not_with, only_with, re
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
     Drafters,
-    Holds,
     Json,
     KeyFile,
     Legs,
@@ -22,6 +21,7 @@ from outrider.cli.options import (
     Motion,
     Namespace,
     Placement,
+    RequiredObject,
     SamplingSeed,
     StoreKey,
     Strategy,
@@ -53,12 +53,12 @@ Voice = Annotated[
 RelayKey = Annotated[
     str, typer.Option(help="This robot's key for the relay.", callback=checked_by(checks.robot_key))
 ]
-OF_NODES = (
+NODE_OPTIONS = (
     *("--endpoint", "--link", "--motion", "--store", "--store-key-file"),
     *("--real-time-factor", "--record", "--console", "--port", "--namespace"),
 )
 """Options of a demo that only nodes have."""
-OF_DECODING = (
+DECODING_OPTIONS = (
     *("--strategy", "--drafters", "--temperature", "--top-p", "--top-k", "--sampling-seed"),
     *("--endpoint", "--key-file", "--link", "--models"),
 )
@@ -139,7 +139,7 @@ def demo(
     ] = False,
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
-    not_with(context, "--no-ros", *OF_NODES)
+    not_with(context, "--no-ros", *NODE_OPTIONS)
     only_with(context, "--console", "--port")
     from outrider.runtime.mission.words import check_told
 
@@ -244,7 +244,7 @@ def replay(
     """
     only_with(context, "--endpoint", "--key-file")
     if file.name.endswith(JOURNAL_SUFFIX):
-        refuse(context, "cannot go with a journal: leave one of them away", *OF_DECODING)
+        refuse(context, "cannot go with a journal: leave one of them away", *DECODING_OPTIONS)
         from outrider.runtime.reports.journal_report import print_proof
 
         raise typer.Exit(0 if print_proof(file, journal_key, json_file) else 1)
@@ -283,7 +283,7 @@ def console(
     relay: Relay = "",
     relay_key_file: RelayKey = "",
     namespace: Namespace = "",
-    holds: Holds = "silver bottle",
+    holds: RequiredObject = "silver bottle",
     seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
     placement: Annotated[Placement, typer.Option(help="Where that is at the start.")] = "hidden",
 ) -> None:

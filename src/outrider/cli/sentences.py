@@ -60,7 +60,7 @@ def plan(
     from outrider.runtime.mission.words import check_sentence, vocabulary_of
 
     vocabulary = vocabulary_of(model)
-    sentence = confirmed(sentence, lambda said: check_sentence(said, vocabulary))
+    sentence = confirmed(sentence, lambda text: check_sentence(text, vocabulary))
     typer.echo(plan_of(sentence, vocabulary).text())
 
 
@@ -123,13 +123,14 @@ def hear(
 
     samples = read_wav(file)
     vocabulary = vocabulary_of(model)
-    said = heard_in(make_engine(engine, vocabulary), samples)
+    utterance = heard_in(make_engine(engine, vocabulary), samples)
     typer.echo(
-        f"heard: {said.sentence or 'no words'}{' (a stop, while it was said)' if said.stopped else ''}"
+        f"heard: {utterance.sentence or 'no words'}"
+        f"{' (a stop, while it was said)' if utterance.stopped else ''}"
     )
-    if said.sentence:
-        typer.echo(plan_of(said.sentence, vocabulary).text())
-    raise typer.Exit(0 if said.sentence else 1)
+    if utterance.sentence:
+        typer.echo(plan_of(utterance.sentence, vocabulary).text())
+    raise typer.Exit(0 if utterance.sentence else 1)
 
 
 @evaluations.command("sentences", epilog="Example:  outrider eval sentences --json sentences.json")

@@ -246,7 +246,8 @@ def csd_fleet(
 ) -> list[RobotRecord]:
     """Returns the records of robots on a server that drafts and verifies in batches.
 
-    It drafts `length` tokens for up to `max_texts` texts at a time, first come, first served, and verifies them.
+    It drafts `length` tokens for up to `max_texts` texts at a time, first come, first served, and
+    verifies them.
     """
     robots = [CsdRobot(robot_texts) for robot_texts in texts]
     waiting = [(robot.ready_s, number) for number, robot in enumerate(robots)]
