@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from outrider.cli import checks
-from outrider.cli.checks import checked_by, not_with, only_with
+from outrider.cli.checks import checked, not_with, only_with
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
     Drafters,
@@ -27,11 +27,11 @@ from outrider.cli.options import (
 )
 from outrider.core.errors import ConfigError
 
-UNTUNED_OPTIONS = ("--plots", "--ablations", "--drafters", "--round-trips")
+UNTUNED = ("--plots", "--ablations", "--drafters", "--round-trips")
 """Options of `outrider bench decoding` that compare the papers' strategies as they are."""
-EXCLUSIVE_OPTIONS = ("--changes", "--alternatives", "--random-regimes", "--ablate")
+EXCLUSIVE = ("--changes", "--alternatives", "--random-regimes", "--ablate")
 """Options of the same that measure something else."""
-REGIME_OPTIONS = ("--regime", "--texts", "--models")
+FROM_FILE = ("--regime", "--texts", "--models")
 """Options of the same for conditions that come from a file."""
 
 app = Commands(help="Measure speed.", no_args_is_help=True)
@@ -58,7 +58,7 @@ def bench_aggregation(
         list[str] | None,
         typer.Option(
             help="A regime of benchmarks/aggregation.yaml; repeatable; all by default.",
-            callback=checked_by(checks.aggregation_regime),
+            callback=checked(checks.aggregation_regime),
         ),
     ] = None,
     texts: Annotated[int, typer.Option(min=1, help="Made-up texts for each figure.")] = 5,
@@ -126,7 +126,7 @@ def bench_decoding(
         list[str] | None,
         typer.Option(
             help="A regime of benchmarks/regimes.yaml; repeatable; all by default.",
-            callback=checked_by(checks.regime),
+            callback=checked(checks.regime),
         ),
     ] = None,
     texts: Annotated[int, typer.Option(min=1, help="Synthetic texts of 200 tokens a regime.")] = 20,
@@ -144,7 +144,7 @@ def bench_decoding(
         list[str] | None,
         typer.Option(
             help="Only: the speed without this mechanism of the policy; repeatable; or all.",
-            callback=checked_by(checks.mechanism),
+            callback=checked(checks.mechanism),
         ),
     ] = None,
     number: Annotated[
@@ -175,12 +175,11 @@ def bench_decoding(
     explain: Explain = False,
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
-    not_with(context, "--live", *UNTUNED_OPTIONS, *EXCLUSIVE_OPTIONS, "--texts", "--variant")
-    excluded = (*UNTUNED_OPTIONS, *REGIME_OPTIONS, "--alternatives", "--random-regimes", "--variant")
-    not_with(context, "--changes", *excluded)
-    not_with(context, "--alternatives", *UNTUNED_OPTIONS, "--ablate", "--random-regimes")
-    not_with(context, "--random-regimes", *UNTUNED_OPTIONS, "--regime", "--models")
-    not_with(context, "--ablate", *UNTUNED_OPTIONS)
+    not_with(context, "--live", *UNTUNED, *EXCLUSIVE, "--texts", "--variant")
+    not_with(context, "--changes", *UNTUNED, *FROM_FILE, "--alternatives", "--random-regimes", "--variant")
+    not_with(context, "--alternatives", *UNTUNED, "--ablate", "--random-regimes")
+    not_with(context, "--random-regimes", *UNTUNED, "--regime", "--models")
+    not_with(context, "--ablate", *UNTUNED)
     has_exclusive = alternatives or ablate or number is not None or changes is not None
     if variant is not None and not has_exclusive:
         raise ConfigError("--variant goes with --alternatives, --ablate or --random-regimes")
@@ -193,24 +192,20 @@ def bench_decoding(
     regimes = tuple(regime or ())
     if live:
         bench_live(regimes, seed, models, json_file)
-        return
-    if changes is not None:
+    elif changes is not None:
         bench_changes(changes, seed, tuple(ablate or ()), json_file)
-        return
-    if alternatives:
+    elif alternatives:
         bench_alternatives(regimes, variant, texts, seed, models, json_file)
-        return
-    if number is not None and not ablate:
+    elif ablate:
+        bench_policy(regimes, tuple(ablate), number, variant, texts, seed, models, json_file)
+    elif number is not None:
         bench_random(number, variant, texts, seed, json_file)
-        return
-    if ablate:
-        bench_policy(regimes, tuple(ablate or ()), number, variant, texts, seed, models, json_file)
-        return
-    bench_decoding(
-        *(regimes, texts, seed, models, json_file, plots, ablations),
-        drafters=drafters,
-        round_trips_ms=ROUND_TRIPS_MS if round_trips else (),
-    )
+    else:
+        bench_decoding(
+            *(regimes, texts, seed, models, json_file, plots, ablations),
+            drafters=drafters,
+            round_trips_ms=ROUND_TRIPS_MS if round_trips else (),
+        )
 
 
 @app.command("idle", epilog="Example:  outrider bench idle --seconds 30 --json idle.json")
@@ -300,9 +295,7 @@ def bench_models(
     ] = 12,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(
-            help="Where a target of Qwen2-VL-7B's width is tried.", callback=checked_by(checks.device)
-        ),
+        typer.Option(help="Where a target of Qwen2-VL-7B's width is tried.", callback=checked(checks.device)),
     ] = "cpu",
     step_layers: Annotated[
         int | None, typer.Option(min=2, help="Layers of that target; all 28 on a GPU, else 3 by default.")
@@ -330,7 +323,7 @@ def bench_weights(
         list[str] | None,
         typer.Option(
             help='"20 ms", "100 ms", wifi6, lte or blackout; repeatable; all by default.',
-            callback=checked_by(checks.network),
+            callback=checked(checks.network),
         ),
     ] = None,
     live: Annotated[

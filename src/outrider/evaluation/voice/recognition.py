@@ -142,7 +142,7 @@ def recorded_figures(engine: AsrEngine, voice: Path, noise: str, seed: int) -> R
         stop_recognized_s(engine, to_bytes(with_noise(spoken, NOISES[noise], seed + number)))
         for number, spoken in enumerate(tracked(commands, f"{voice.name}, {noise}"))
     ]
-    false_stops = sum(recording < float("inf") for recording in recognized_s)
+    false_stops = sum(stop_s < float("inf") for stop_s in recognized_s)
     in_time = _in_time(engine, noise, stops, seed)
     return RecordedFigures(voice.name, noise, len(commands), false_stops, len(stops), in_time)
 

@@ -112,7 +112,7 @@ def evaluate_sentences(folder: Path | None = None, json_file: Path | None = None
     """
     vocabulary, sets = read_sentences(folder or sentences_folder())
     readings = {
-        name: [read(reading, vocabulary) for reading in sentences] for name, sentences in sets.items()
+        name: [read(sentence, vocabulary) for sentence in sentences] for name, sentences in sets.items()
     }
     figures: dict[str, Any] = {
         "sets": {name: _by_language(set_readings) for name, set_readings in readings.items()},
