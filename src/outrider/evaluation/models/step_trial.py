@@ -80,9 +80,7 @@ def step_trial(
     dense: Precision = "fp32" if torch_device.type == "cpu" else "bf16"
     text = random_stack(_cut(widths, num_layers), dense, device=torch_device)
     heads = _random_exits(text, min(NUM_EXITS, num_layers - 1)).to(torch_device, text.embeddings.dtype)
-    alone, crowd = (
-        _block(text, context, sequences, torch_device) for sequences in (1, _CROWD[torch_device.type])
-    )
+    alone, crowd = (_block(text, context, count, torch_device) for count in (1, _CROWD[torch_device.type]))
     chunk = _chunk(0, VERIFIED, context)
     plain, exits = (SegmentedStep(text, each, alone, next_span(context)) for each in (None, heads))
     without, added = _seconds_in_turn(
