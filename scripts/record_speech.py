@@ -36,10 +36,10 @@ def texts(stops: int, others: int, is_held_out: bool, rng: random.Random) -> Ite
         yield command_sentence(rng, known) if is_held_out else other_text(rng, known)
 
 
-def record(voice: Path, command: str, said: Iterator[str]) -> None:
+def record(voice: Path, command: str, sentences: Iterator[str]) -> None:
     """Writes a recording of each text. `command` is the synthesizer's, with {text} and {file}."""
     voice.mkdir(parents=True, exist_ok=True)
-    for number, text in enumerate(said):
+    for number, text in enumerate(sentences):
         name = text.replace("/", " ").replace(".", "")
         file = voice / f"{name}.{number}.wav"
         line = [part.format(text=text, file=file) for part in shlex.split(command)]

@@ -67,7 +67,7 @@ def at_both_ends(kind: str, rival: str) -> Callable[[Results], str]:
     return cases
 
 
-def beside_the_target(results: Results) -> str:
+def colocated_with_the_target(results: Results) -> str:
     """Returns in how many conditions `outrider` is faster than the same draft model in the cloud."""
     every = [one["strategies"] for one in results["alternatives"]["conditions"].values()]
     faster = (row["outrider"]["speedup_vs_ar"] > row["csd sizes"]["speedup_vs_ar"] for row in every)
@@ -123,7 +123,7 @@ ALTERNATIVES: dict[str, Callable[[Results], str]] = {
     "draft_costs": draft_costs,
     "alternatives_pair": alternatives(shipped=True),
     "alternatives_synthetic": alternatives(shipped=False),
-    "beside_the_target": beside_the_target,
+    "beside_the_target": colocated_with_the_target,
     "alternatives_random": random_conditions,
     "alternatives_variants": variants,
     "one_device_level": at_both_ends("both", "csd"),

@@ -73,9 +73,9 @@ def integers(results: Results) -> str:
 
 def _speed(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the cells for SPEED_HEADS."""
-    speed, beside = row["speedup_vs_ar"], row["over_colocated"]
+    speed, over_colocated = row["speedup_vs_ar"], row["over_colocated"]
     names = (f"`{row[key]}`" for key in ("network", "strategy"))
-    return (*names, f"{speed:.2f}", span(row["speedup_interval"]), f"{beside:.2f}")
+    return (*names, f"{speed:.2f}", span(row["speedup_interval"]), f"{over_colocated:.2f}")
 
 
 def bounds(results: Results) -> str:

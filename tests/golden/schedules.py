@@ -47,7 +47,7 @@ from outrider.decoding.simulation.fleet_world import CloudRecord, FleetText, Fle
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.aggregation import comparison
-from outrider.evaluation.aggregation.regimes import PLACES, load_aggregation_regimes
+from outrider.evaluation.aggregation.regimes import DELAYED_LINKS, load_aggregation_regimes
 from outrider.evaluation.decoding.comparison import (
     configuration,
     decode_all,
@@ -55,8 +55,9 @@ from outrider.evaluation.decoding.comparison import (
     synthetic_requests,
     world_of,
 )
-from outrider.evaluation.decoding.fleets import BatchCost, published_server
+from outrider.evaluation.decoding.published_server import published_server
 from outrider.evaluation.decoding.regimes import Regime, load_regimes
+from outrider.evaluation.serving.fleets import BatchCost
 from outrider.wire.codec import encode, wire_bytes
 
 FILE = Path(__file__).parent / "schedules.json"
@@ -79,7 +80,7 @@ def conditions() -> dict[str, Callable[[], Schedules]]:
     peers = {
         f"peers {name}, {place}": partial(record_peers, one, place)
         for name, one in load_aggregation_regimes().items()
-        for place in PLACES
+        for place in DELAYED_LINKS
     }
     return {**regimes, **rough, "configured": record_configured, **fleets, **peers}
 

@@ -43,7 +43,8 @@ def console(tmp_path: Path) -> str:
 def evaluation(tmp_path: Path) -> str:
     plans.evaluate_plans(1, 0, finds=2, run=tmp_path)
     (task,) = plans.plan_tasks(1, 0, 2, "pair", tmp_path, 1)
-    return plans.told_apart(generate_home(task.home_seed, placement=task.placement))[1].spec.phrase
+    home = generate_home(task.home_seed, placement=task.placement)
+    return plans.distinguishable_objects(home)[1].spec.phrase
 
 
 @pytest.mark.parametrize("run", [demo, console, evaluation])

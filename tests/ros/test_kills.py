@@ -18,12 +18,12 @@ from outrider_interfaces.msg import VerifiedText
 from outrider.core.errors import OutriderError
 from outrider.core.values import Velocity
 from outrider.evaluation.kills.end_stages import is_alive
-from outrider.evaluation.kills.end_trials import held_from
+from outrider.evaluation.kills.end_trials import samples_from
 from outrider.evaluation.kills.ends import chosen_ends
 from outrider.evaluation.kills.hedged_kills import evaluate_hedged_kills
-from outrider.evaluation.kills.hedged_trials import stand_s
+from outrider.evaluation.kills.hedged_trials import longest_stand_s
 from outrider.evaluation.kills.kill_scene import Sample, Scene, longest_gap_s, wait_for
-from outrider.evaluation.kills.kill_trials import driven, kill_in, last_action, to_zero_s
+from outrider.evaluation.kills.kill_trials import kill_in, last_action, motion_since, to_zero_s
 from outrider.evaluation.kills.process_ends import evaluate_ends
 from outrider.evaluation.kills.process_kills import evaluate_kills
 from outrider.runtime.common.paths import models_folder
@@ -64,10 +64,10 @@ def test_a_stand_is_the_longest_time_without_motion_that_the_base_lived_through(
     ahead, still = Velocity(vx=0.5), Velocity()
     times_s = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
     samples = [Sample(at_s, still if at_s in (0.1, 0.2, 0.4) else ahead) for at_s in times_s]
-    assert stand_s(samples, 0.0, 1.0) == pytest.approx(0.2)
-    assert stand_s(samples, 0.25, 1.0) == pytest.approx(0.1)
-    assert stand_s(samples, 0.0, 0.15) == pytest.approx(0.05)
-    assert stand_s([Sample(0.0, still), Sample(5.0, ahead)], 0.0, 9.0) == pytest.approx(MAX_LAG_S)
+    assert longest_stand_s(samples, 0.0, 1.0) == pytest.approx(0.2)
+    assert longest_stand_s(samples, 0.25, 1.0) == pytest.approx(0.1)
+    assert longest_stand_s(samples, 0.0, 0.15) == pytest.approx(0.05)
+    assert longest_stand_s([Sample(0.0, still), Sample(5.0, ahead)], 0.0, 9.0) == pytest.approx(MAX_LAG_S)
 
 
 @pytest.mark.timeout(600)
@@ -88,7 +88,7 @@ def test_the_time_to_zero_ends_with_the_last_moving_command() -> None:
     assert to_zero_s(samples, 0.05, 0.5) == pytest.approx(0.25)
     assert to_zero_s(samples, 0.2, 0.5) == 0.0
     assert to_zero_s([*samples, Sample(0.5, ahead)], 0.05, 0.45) == pytest.approx(0.25)
-    assert driven(samples, -1.0) == pytest.approx((0.15, 0.0))
+    assert motion_since(samples, -1.0) == pytest.approx((0.15, 0.0))
 
 
 def test_a_base_that_is_held_up_neither_drives_nor_grows_late() -> None:
@@ -96,7 +96,9 @@ def test_a_base_that_is_held_up_neither_drives_nor_grows_late() -> None:
     held_up = [Sample(0.1, ahead), Sample(2.1, still)]
     assert to_zero_s(held_up, 0.05, 2.2) == pytest.approx(0.05 + MAX_LAG_S)
     assert to_zero_s(held_up, 0.05, 2.2, steady=False) == pytest.approx(2.05)
-    assert driven([Sample(0.0, ahead), Sample(2.0, still)], -1.0) == pytest.approx((0.5 * MAX_LAG_S, 0.0))
+    assert motion_since([Sample(0.0, ahead), Sample(2.0, still)], -1.0) == pytest.approx(
+        (0.5 * MAX_LAG_S, 0.0)
+    )
 
 
 def test_without_velocities_to_the_end_nothing_is_known_to_stand() -> None:
@@ -197,6 +199,6 @@ def is_stopped(pid: int) -> bool:
 
 def test_what_held_when_a_process_ended_counts_from_then() -> None:
     ahead, still = Velocity(vx=0.5), Velocity()
-    samples = held_from([Sample(0.1, still), Sample(0.2, ahead), Sample(0.5, still)], 0.3)
+    samples = samples_from([Sample(0.1, still), Sample(0.2, ahead), Sample(0.5, still)], 0.3)
     assert to_zero_s(samples, 0.3, 0.6, steady=False) == pytest.approx(0.2)
-    assert driven(samples, 0.3)[0] == pytest.approx(0.1, abs=1e-4)
+    assert motion_since(samples, 0.3)[0] == pytest.approx(0.1, abs=1e-4)

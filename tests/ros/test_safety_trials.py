@@ -84,22 +84,22 @@ def test_the_command_runs_them_in_a_process_of_their_own(tmp_path) -> None:
 
 
 def test_messages_of_a_virtual_domain_are_heard_once_in_order_and_the_newest_are_kept() -> None:
-    domain, heard = VirtualDomain(), []
-    ear, mouth = domain.join(), domain.join()
-    ear.subscription(Bool, "one", heard.append, qos.COMMAND)
-    ear.subscription(Bool, "many", heard.append, qos.EVENTS)
-    one, many = mouth.publisher(Bool, "one", qos.COMMAND), mouth.publisher(Bool, "many", qos.EVENTS)
+    domain, received = VirtualDomain(), []
+    listener, speaker = domain.join(), domain.join()
+    listener.subscription(Bool, "one", received.append, qos.COMMAND)
+    listener.subscription(Bool, "many", received.append, qos.EVENTS)
+    one, many = speaker.publisher(Bool, "one", qos.COMMAND), speaker.publisher(Bool, "many", qos.EVENTS)
     for number in range(3):
         one.publish(("one", number))
         many.publish(("many", number))
-    assert heard == []
-    domain.carry()
-    assert heard == [("one", 2), ("many", 0), ("many", 1), ("many", 2)]
-    domain.carry()
+    assert received == []
+    domain.deliver()
+    assert received == [("one", 2), ("many", 0), ("many", 1), ("many", 2)]
+    domain.deliver()
     one.publish("to nobody")
-    domain.carry(dead=(ear,))
-    domain.carry()
-    assert len(heard) == 4
-    assert one.get_subscription_count() == 1 and ear.count_publishers("one") == 1
-    domain.leave(ear)
+    domain.deliver(dead=(listener,))
+    domain.deliver()
+    assert len(received) == 4
+    assert one.get_subscription_count() == 1 and listener.count_publishers("one") == 1
+    domain.leave(listener)
     assert one.get_subscription_count() == 0

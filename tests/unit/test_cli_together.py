@@ -107,6 +107,6 @@ def test_a_journal_is_not_decoded_and_no_other_file_has_its_key() -> None:
 def test_looks_of_generated_homes_are_not_those_of_a_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("outrider.cli.given.frames_folder", lambda folder: folder)
+    monkeypatch.setattr("outrider.cli.checks.frames_folder", lambda folder: folder)
     monkeypatch.setattr("outrider.evaluation.robot.frames.read_tasks", lambda folder: [])
     assert "--look, --seed" in refusal("eval frames pictures --seed 2 --look dim")

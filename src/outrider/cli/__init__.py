@@ -28,8 +28,8 @@ from outrider.cli import (
     training,
 )
 from outrider.cli.help_pages import Commands
-from outrider.cli.mistyped import HintingGroup
-from outrider.cli.options import showing_life
+from outrider.cli.options import showing_progress
+from outrider.cli.usage_hints import HintingGroup
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 from outrider.core.files.private_files import NO_ROOM
 
@@ -75,7 +75,7 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-_show_life = showing_life("", but=("demo", "verifier", "console", "relay", "record", "mcp", "plan"))
+_show_progress = showing_progress("", but=("demo", "verifier", "console", "relay", "record", "mcp", "plan"))
 """Most of these run on and on, and print what goes on; `plan` may wait for its person."""
 
 
@@ -91,7 +91,7 @@ def options(
     from outrider.runtime.common.ending_signals import interrupted_by_signals
 
     context.with_resource(interrupted_by_signals())
-    _show_life(context)
+    _show_progress(context)
 
 
 def _refused_path(error: OSError) -> str:
@@ -130,13 +130,13 @@ def main() -> None:
         typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
         sys.exit(USAGE if _is_wrong_usage(error) else FAILED)
     except OSError as error:
-        told = _refused_path(error)
+        message = _refused_path(error)
         if error.errno in NO_ROOM:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what it still holds fits nowhere
-            told = f"{error.strerror}: make room, or write elsewhere"
-        if not told:
+            message = f"{error.strerror}: make room, or write elsewhere"
+        if not message:
             raise
-        typer.secho(f"error: {told}", fg=typer.colors.RED, err=True)
+        typer.secho(f"error: {message}", fg=typer.colors.RED, err=True)
         sys.exit(FAILED)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

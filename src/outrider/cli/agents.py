@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli import given as checks
-from outrider.cli.given import given, not_with, only_with
+from outrider.cli import checks
+from outrider.cli.checks import checked, not_with, only_with
 from outrider.cli.help_pages import Commands
-from outrider.cli.options import DraftModel, Holds, Placement
+from outrider.cli.options import DraftModel, Placement, RequiredObject
 
 app = Commands()
 
@@ -21,7 +21,7 @@ app = Commands()
 def mcp(
     context: typer.Context,
     console: Annotated[
-        str, typer.Option(help="Address of the console of the robot.", callback=given(checks.console))
+        str, typer.Option(help="Address of the console of the robot.", callback=checked(checks.console))
     ] = "http://127.0.0.1:8088/",
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Instead, a simulated robot in this process, without ROS.")
@@ -40,13 +40,13 @@ def mcp(
         str, typer.Option(help="Login token of the console, where it asks for one.")
     ] = "",
     name: Annotated[
-        str, typer.Option(help="What the console calls the agent.", callback=given(checks.agent_name))
+        str, typer.Option(help="What the console calls the agent.", callback=checked(checks.agent_name))
     ] = "mcp",
     private: Annotated[
         bool, typer.Option("--private", help="Let the agent hear what the robot remembers in private.")
     ] = False,
     model: DraftModel = "models/draft",
-    holds: Holds = "silver bottle",
+    holds: RequiredObject = "silver bottle",
     seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
     placement: Annotated[Placement, typer.Option(help="Where that is at the start.")] = "hidden",
 ) -> None:

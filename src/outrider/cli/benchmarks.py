@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli import given as checks
-from outrider.cli.given import given, not_with, only_with
+from outrider.cli import checks
+from outrider.cli.checks import checked, not_with, only_with
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
     Drafters,
@@ -23,19 +23,19 @@ from outrider.cli.options import (
     Run,
     Seed,
     Temperature,
-    showing_life,
+    showing_progress,
 )
 from outrider.core.errors import ConfigError
 
-NOT_TUNED = ("--plots", "--ablations", "--drafters", "--round-trips")
+UNTUNED = ("--plots", "--ablations", "--drafters", "--round-trips")
 """Options of `outrider bench decoding` that compare the papers' strategies as they are."""
-OTHERS = ("--changes", "--alternatives", "--random-regimes", "--ablate")
+EXCLUSIVE = ("--changes", "--alternatives", "--random-regimes", "--ablate")
 """Options of the same that measure something else."""
-OF_REGIMES = ("--regime", "--texts", "--models")
+FROM_FILE = ("--regime", "--texts", "--models")
 """Options of the same for conditions that come from a file."""
 
 app = Commands(help="Measure speed.", no_args_is_help=True)
-app.callback()(showing_life("bench"))
+app.callback()(showing_progress("bench"))
 
 
 @app.command("latency", epilog="Example:  outrider bench latency --frames 50 --json latency.json")
@@ -58,7 +58,7 @@ def bench_aggregation(
         list[str] | None,
         typer.Option(
             help="A regime of benchmarks/aggregation.yaml; repeatable; all by default.",
-            callback=given(checks.aggregation_regime),
+            callback=checked(checks.aggregation_regime),
         ),
     ] = None,
     texts: Annotated[int, typer.Option(min=1, help="Made-up texts for each figure.")] = 5,
@@ -126,7 +126,7 @@ def bench_decoding(
         list[str] | None,
         typer.Option(
             help="A regime of benchmarks/regimes.yaml; repeatable; all by default.",
-            callback=given(checks.regime),
+            callback=checked(checks.regime),
         ),
     ] = None,
     texts: Annotated[int, typer.Option(min=1, help="Synthetic texts of 200 tokens a regime.")] = 20,
@@ -144,7 +144,7 @@ def bench_decoding(
         list[str] | None,
         typer.Option(
             help="Only: the speed without this mechanism of the policy; repeatable; or all.",
-            callback=given(checks.mechanism),
+            callback=checked(checks.mechanism),
         ),
     ] = None,
     number: Annotated[
@@ -175,13 +175,13 @@ def bench_decoding(
     explain: Explain = False,
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
-    not_with(context, "--live", *NOT_TUNED, *OTHERS, "--texts", "--variant")
-    not_with(context, "--changes", *NOT_TUNED, *OF_REGIMES, "--alternatives", "--random-regimes", "--variant")
-    not_with(context, "--alternatives", *NOT_TUNED, "--ablate", "--random-regimes")
-    not_with(context, "--random-regimes", *NOT_TUNED, "--regime", "--models")
-    not_with(context, "--ablate", *NOT_TUNED)
-    only = alternatives or ablate or number is not None or changes is not None
-    if variant is not None and not only:
+    not_with(context, "--live", *UNTUNED, *EXCLUSIVE, "--texts", "--variant")
+    not_with(context, "--changes", *UNTUNED, *FROM_FILE, "--alternatives", "--random-regimes", "--variant")
+    not_with(context, "--alternatives", *UNTUNED, "--ablate", "--random-regimes")
+    not_with(context, "--random-regimes", *UNTUNED, "--regime", "--models")
+    not_with(context, "--ablate", *UNTUNED)
+    has_exclusive = alternatives or ablate or number is not None or changes is not None
+    if variant is not None and not has_exclusive:
         raise ConfigError("--variant goes with --alternatives, --ablate or --random-regimes")
     from outrider.evaluation.alternatives.bench import bench_alternatives
     from outrider.evaluation.alternatives.random_bench import bench_random
@@ -192,24 +192,20 @@ def bench_decoding(
     regimes = tuple(regime or ())
     if live:
         bench_live(regimes, seed, models, json_file)
-        return
-    if changes is not None:
+    elif changes is not None:
         bench_changes(changes, seed, tuple(ablate or ()), json_file)
-        return
-    if alternatives:
+    elif alternatives:
         bench_alternatives(regimes, variant, texts, seed, models, json_file)
-        return
-    if number is not None and not ablate:
+    elif ablate:
+        bench_policy(regimes, tuple(ablate), number, variant, texts, seed, models, json_file)
+    elif number is not None:
         bench_random(number, variant, texts, seed, json_file)
-        return
-    if ablate:
-        bench_policy(regimes, tuple(ablate or ()), number, variant, texts, seed, models, json_file)
-        return
-    bench_decoding(
-        *(regimes, texts, seed, models, json_file, plots, ablations),
-        drafters=drafters,
-        round_trips_ms=ROUND_TRIPS_MS if round_trips else (),
-    )
+    else:
+        bench_decoding(
+            *(regimes, texts, seed, models, json_file, plots, ablations),
+            drafters=drafters,
+            round_trips_ms=ROUND_TRIPS_MS if round_trips else (),
+        )
 
 
 @app.command("idle", epilog="Example:  outrider bench idle --seconds 30 --json idle.json")
@@ -267,9 +263,10 @@ def bench_fleets(
     explain: Explain = False,
 ) -> None:
     """Fleets on a published server: drafts at both ends, and every other way to serve them, tuned."""
-    from outrider.evaluation.serving.fleets_bench import ROBOTS, bench_fleets
+    from outrider.evaluation.decoding.published_server import FLEET_SIZES
+    from outrider.evaluation.serving.fleets_bench import bench_fleets
 
-    bench_fleets(robots or ROBOTS, seed, json_file)
+    bench_fleets(robots or FLEET_SIZES, seed, json_file)
 
 
 @app.command("memory", epilog="Example:  outrider bench memory --json memory.json")
@@ -298,7 +295,7 @@ def bench_models(
     ] = 12,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(help="Where a target of Qwen2-VL-7B's width is tried.", callback=given(checks.device)),
+        typer.Option(help="Where a target of Qwen2-VL-7B's width is tried.", callback=checked(checks.device)),
     ] = "cpu",
     step_layers: Annotated[
         int | None, typer.Option(min=2, help="Layers of that target; all 28 on a GPU, else 3 by default.")
@@ -326,7 +323,7 @@ def bench_weights(
         list[str] | None,
         typer.Option(
             help='"20 ms", "100 ms", wifi6, lte or blackout; repeatable; all by default.',
-            callback=given(checks.network),
+            callback=checked(checks.network),
         ),
     ] = None,
     live: Annotated[

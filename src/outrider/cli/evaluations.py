@@ -8,26 +8,27 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli import given as checks
-from outrider.cli.given import given, refuse
+from outrider.cli import checks
+from outrider.cli.checks import checked, refuse
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
+    AnsweringModel,
     DocumentQuestions,
     DraftModel,
-    Driver,
     EndKinds,
     Engine,
     Explain,
     Frames,
+    GoalsFolder,
     HedgedKills,
+    HomesFolder,
     Json,
-    KeptGoals,
-    KeptPlace,
     Legs,
     Look,
+    MemoryOption,
+    ModelOrExpert,
     Models,
     MotionOption,
-    Mover,
     PacedMotion,
     Precision,
     Processes,
@@ -37,12 +38,11 @@ from outrider.cli.options import (
     Run,
     Seed,
     Temperature,
-    TriedHomes,
-    showing_life,
+    showing_progress,
 )
 
 app = Commands(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
-app.callback()(showing_life("eval"))
+app.callback()(showing_progress("eval"))
 
 
 @app.command(
@@ -51,12 +51,12 @@ app.callback()(showing_life("eval"))
 def eval_navigation(
     episodes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 200,
     seed: Seed = 0,
-    model: Driver = "target",
+    model: ModelOrExpert = "target",
     json_file: Json = None,
     models: Models = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 300,
-    memory: KeptPlace = "off",
+    memory: MemoryOption = "off",
     legs: Legs = False,
     look: Look = "plain",
     motion: PacedMotion = None,
@@ -92,10 +92,10 @@ def eval_plans(
     homes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 50,
     seed: Seed = 0,
     finds: Annotated[int, typer.Option(min=1, max=3, help="Things to find in each plan.")] = 3,
-    model: Mover = "pair",
+    model: AnsweringModel = "pair",
     json_file: Json = None,
     models: Models = None,
-    run: TriedHomes = None,
+    run: HomesFolder = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before a find is given up.")] = 300,
     explain: Explain = False,
@@ -110,10 +110,10 @@ def eval_plans(
 def eval_signs(
     homes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 50,
     seed: Seed = 0,
-    model: Mover = "pair",
+    model: AnsweringModel = "pair",
     json_file: Json = None,
     models: Models = None,
-    run: TriedHomes = None,
+    run: HomesFolder = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before a goal is given up.")] = 300,
     explain: Explain = False,
@@ -136,7 +136,7 @@ def eval_frames(
         Path | None,
         typer.Argument(
             help="Folder with index.jsonl and its pictures; generated homes where there is none.",
-            callback=given(checks.frames_folder),
+            callback=checked(checks.frames_folder),
         ),
     ] = None,
     model: Annotated[Literal["target", "draft"], typer.Option(help="Who answers.")] = "target",
@@ -146,7 +146,7 @@ def eval_frames(
     ] = None,
     looks: Annotated[
         str,
-        typer.Option("--look", help="How homes look, such as plain,dim,all.", callback=given(checks.looks)),
+        typer.Option("--look", help="How homes look, such as plain,dim,all.", callback=checked(checks.looks)),
     ] = "plain",
     seed: Seed = 0,
     json_file: Json = None,
@@ -214,7 +214,7 @@ def eval_documents(
     questions: DocumentQuestions = 8,
     model: Annotated[
         Literal["1.5b", "0.5b"],
-        typer.Option(help="Which published model answers.", callback=given(checks.published_target)),
+        typer.Option(help="Which published model answers.", callback=checked(checks.published_target)),
     ] = "0.5b",
     precision: Precision = "bf16",
     json_file: Json = None,
@@ -315,7 +315,7 @@ def eval_kills(
     trials: Annotated[int, typer.Option(min=0, help="Trials of each kind of end.")] = 2,
     kinds: EndKinds = "",
     hedged: HedgedKills = 0,
-    run: KeptGoals = None,
+    run: GoalsFolder = None,
     seed: Seed = 0,
     models: Models = None,
     json_file: Json = None,

@@ -13,12 +13,12 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from outrider.cli.given import check_typed
+from outrider.cli.checks import check_typed
 from outrider.core.files.given_file import in_home
 from outrider.core.files.writing import check_not_read
 
 WIDEST, NARROWEST = 80, 20
-BESIDE = 72
+TWO_COLUMN_WIDTH = 72
 """Characters of a line from which on many meanings stand beside what they explain."""
 INDENT = 2
 _Formatter: Any = typer.Context.formatter_class
@@ -44,16 +44,17 @@ class HelpPage(_Formatter):
     def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         """Adds terms with their meanings, beside a term where it is short and else below it."""
         longest = max((len(term) for term, _ in rows), default=0)
-        room = self.width * 3 // 8 if self.width >= BESIDE else self.width // 4
+        term_width = self.width * 3 // 8 if self.width >= TWO_COLUMN_WIDTH else self.width // 4
         indent = " " * self.current_indent
-        below = indent + " " * (min(longest, room) + INDENT)
+        meaning_indent = indent + " " * (min(longest, term_width) + INDENT)
         for term, meaning in rows:
-            is_beside = len(indent + term) + INDENT <= len(below)
-            if is_beside:
-                self.write(_wrapped(meaning, self.width, (indent + term).ljust(len(below)), below))
+            fits_in_line = len(indent + term) + INDENT <= len(meaning_indent)
+            if fits_in_line:
+                first = (indent + term).ljust(len(meaning_indent))
+                self.write(_wrapped(meaning, self.width, first, meaning_indent))
             else:
                 self.write(_wrapped(term, self.width, indent, indent + " " * INDENT))
-                self.write(_wrapped(meaning, self.width, below, below))
+                self.write(_wrapped(meaning, self.width, meaning_indent, meaning_indent))
 
 
 class WholeCommand(TyperCommand):
@@ -91,9 +92,9 @@ class WholeGroup(TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl(
                 [
-                    (name, one.get_short_help_str(limit=len(one.help or "")))
-                    for name, one in self.commands.items()
-                    if not one.hidden
+                    (name, command.get_short_help_str(limit=len(command.help or "")))
+                    for name, command in self.commands.items()
+                    if not command.hidden
                 ]
             )
 
@@ -108,13 +109,13 @@ class Commands(typer.Typer):
         self, name: str | None = None, *, cls: type[WholeCommand] = WholeCommand, **settings: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """The decorator that makes a function a command. Its annotations are read once, not at each use."""
-        made = super().command(name, cls=cls, **settings)
+        decorator = super().command(name, cls=cls, **settings)
 
-        def read(function: Callable[..., Any]) -> Callable[..., Any]:
+        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             function.__annotations__ = inspect.get_annotations(function, eval_str=True)
-            return made(function)
+            return decorator(function)
 
-        return read
+        return decorate
 
 
 def _with_home(word: str) -> str:

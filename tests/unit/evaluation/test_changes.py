@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from outrider.cli.benchmarks import app
 from outrider.core.errors import ConfigError
 from outrider.evaluation.decoding import changes
-from outrider.evaluation.decoding.changes import BACK, CHANGES, through_change, window_speeds
+from outrider.evaluation.decoding.changes import BACK, CHANGES, figures_after, window_speeds
 
 STEP_S = 0.5
 
@@ -30,15 +30,15 @@ def test_a_window_counts_the_tokens_of_its_steps(tokens: int, steps: float, spee
 def test_what_comes_before_a_change_has_settled_does_not_count() -> None:
     slow, fast = steady(1, 2.0, 31), steady(1, 1.0, 100)
     text = slow + [(slow[-1][0] + at_s, count) for at_s, count in fast[1:]]
-    reached = through_change([text, steady(2, 1.0)], STEP_S)
-    assert (reached.slowest, reached.median, reached.share_below) == (1.0, 1.5, 0.0)
-    assert reached.at_change == 0.5
+    figures = figures_after([text, steady(2, 1.0)], STEP_S)
+    assert (figures.slowest, figures.median, figures.share_below) == (1.0, 1.5, 0.0)
+    assert figures.at_change == 0.5
 
 
 def test_slow_windows_are_counted() -> None:
-    reached = through_change([steady(1, 1.0, 141), steady(1, 1.25, 113)], STEP_S)
-    assert reached.slowest == pytest.approx(0.8)
-    assert reached.share_below == pytest.approx(33 / 74), "of 41 and 33 windows"
+    figures = figures_after([steady(1, 1.0, 141), steady(1, 1.25, 113)], STEP_S)
+    assert figures.slowest == pytest.approx(0.8)
+    assert figures.share_below == pytest.approx(33 / 74), "of 41 and 33 windows"
 
 
 @pytest.mark.lengthy
@@ -54,9 +54,9 @@ def test_the_command_prints_and_writes_every_change(tmp_path: Path, monkeypatch:
     assert list(windows) == ["full", "without restart"]
     for drafts in windows.values():
         assert list(drafts) == ["both ends", "robot"]
-        for reached in drafts.values():
-            assert list(reached) == [*kept, BACK]
-            assert reached["server 3 times slower"]["slowest"] > 1.0
+        for figures in drafts.values():
+            assert list(figures) == [*kept, BACK]
+            assert figures["server 3 times slower"]["slowest"] > 1.0
     for name in (*kept, BACK, "without restart"):
         assert name in told.output
 

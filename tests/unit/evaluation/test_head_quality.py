@@ -21,8 +21,8 @@ from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.pair.head_quality import (
     ALONE,
     HEAD,
+    LOOKUP_ONLY,
     MODEL,
-    NOTHING,
     Loaded,
     measure_head,
 )
@@ -49,7 +49,7 @@ def test_what_is_measured_is_printed_and_written(tmp_path: Path) -> None:
     assert alone["interval"] == pytest.approx((1.0, 1.0)), "but for rounding, whatever the clock says"
     assert (alone["over_ar"], alone["tokens_per_pass"], alone["token_share"]) == (1.0, 1.0, None)
     shares = {name: row["token_share"] for name, row in figures["drafts"].items()}
-    assert shares[NOTHING] is None and shares[HEAD] > 0.0 and shares[MODEL] > 0.0
+    assert shares[LOOKUP_ONLY] is None and shares[HEAD] > 0.0 and shares[MODEL] > 0.0
 
 
 @pytest.mark.lengthy
@@ -90,7 +90,7 @@ def test_the_command_measures_a_models_folder(tmp_path: Path, capsys: pytest.Cap
     write_head(folder / "target", random_head(text), text)
     app(command, standalone_mode=False)
     printed = capsys.readouterr().out
-    assert all(name in printed for name in (ALONE, NOTHING, HEAD, MODEL))
+    assert all(name in printed for name in (ALONE, LOOKUP_ONLY, HEAD, MODEL))
 
 
 def test_a_toys_head_says_what_it_is() -> None:

@@ -88,7 +88,7 @@ def test_goals_that_were_kept_are_not_driven_again(tmp_path: Path, monkeypatch: 
         return goal(Moment("first", True, 0.1), Moment("", True, 0.1), Moment("first", True, 0.1))
 
     monkeypatch.setattr(hedged_kills, "drive", drive)
-    monkeypatch.setattr(hedged_kills, "_target", lambda _: None)
+    monkeypatch.setattr(hedged_kills, "decoder_of", lambda model, folder: None)
     assert evaluate_hedged_kills(3, 7, None, tmp_path, None)["kills"] == 4
     assert driven == [(7, 3), (8, 1)]
     assert evaluate_hedged_kills(5, 7, None, tmp_path, tmp_path / "kills.json")["goals"] == 3

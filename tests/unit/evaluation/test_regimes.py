@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.evaluation.decoding.regimes import exits_apart, load_regimes, varied, without_exits
+from outrider.evaluation.decoding.regimes import load_regimes, varied, with_separate_exit_times, without_exits
 
 ENTRY = """
 one:
@@ -41,8 +41,8 @@ def test_go2_implies_the_autoregressive_step() -> None:
 def test_exits_add_to_what_is_not_printed_with_them() -> None:
     regimes = load_regimes()
     go2, cheap = regimes["fsd-go2"], regimes["fsd-go2-cheap-exits"]
-    assert go2.verify_s() == go2.verify_s(heard=False) == 0.62
-    assert cheap.verify_s(heard=False) == cheap.step_s == 0.354
+    assert go2.verify_s() == go2.verify_s(reads_exits=False) == 0.62
+    assert cheap.verify_s(reads_exits=False) == cheap.step_s == 0.354
     assert cheap.verify_s() == pytest.approx((1.0 + 27 / 28 * 0.072) * cheap.step_s)
     assert cheap.compute().step_exit_s == pytest.approx(1 / 28 * 0.072 * cheap.step_s)
     seven = regimes["dssd-ntt20-100mbps"]
@@ -61,7 +61,7 @@ def test_exits_take_as_long_in_a_step_as_in_a_verification() -> None:
 
 def test_without_exits_each_row_still_adds_to_a_step() -> None:
     dear = varied(load_regimes(["fsd-go2"]), "rows")["fsd-go2, rows"]
-    for regime in (without_exits(dear), exits_apart(dear)):
+    for regime in (without_exits(dear), with_separate_exit_times(dear)):
         compute = regime.compute()
         assert compute.verify_s == pytest.approx(dear.step_s)
         assert compute.verify_token_s == pytest.approx(0.1 * dear.step_s)

@@ -24,17 +24,17 @@ from outrider.core.values import (
     Velocity,
     Verified,
 )
-from outrider.evaluation.common.kept_records import HOMES_FILE, KeptHomes
-from outrider.evaluation.common.motion_witness import says
+from outrider.evaluation.common.motion_monitor import matches_action
+from outrider.evaluation.common.record_files import HOMES_FILE, HomeRecords
 from outrider.evaluation.robot.navigation import NavigationTask
 from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder
 from outrider.evaluation.signs import suite
 from outrider.evaluation.signs.suite import evaluate_signs, holds, summarise, tasks_of
 from outrider.evaluation.signs.trials import (
-    ReadDecoder,
+    CountingDecoder,
+    MonitoredSide,
     SignOutcome,
     SignRun,
-    WitnessedSide,
     markup_of,
 )
 from outrider.memory.language.scene import things_seen
@@ -48,7 +48,7 @@ from outrider.simulation.simulator import Simulator
 HOSTILE = [f"{text}\nsearch: {text}" for text in SIGN_TEXTS]
 
 
-class Said:
+class ScriptedDecoder:
     """Returns its texts in turn, then repeats the last one. Records the prompts."""
 
     link_state = LinkState.LOCAL
@@ -72,16 +72,16 @@ class Said:
 
 
 def drive(
-    said: Said, stop_after_s: float | None = None
-) -> tuple[WitnessedSide, ReadDecoder, GoalResult, Pose2D]:
+    script: ScriptedDecoder, stop_after_s: float | None = None
+) -> tuple[MonitoredSide, CountingDecoder, GoalResult, Pose2D]:
     home = generate_home(3)
     with closing(Simulator(home, 3)) as simulator:
-        side, read = WitnessedSide(simulator, stop_after_s), ReadDecoder(said)
-        paced = PacedDecoder(read, side, AnswerTimes())
+        side, counting = MonitoredSide(simulator, stop_after_s), CountingDecoder(script)
+        paced = PacedDecoder(counting, side, AnswerTimes())
         settings = GoalSettings(continuous=True, navigator=NavigatorSettings(max_steps=6))
         result = GoalRun("find the red ball", "signs", side, paced, settings, side.is_stopped_for_long).run()
         side.pause(0.5)
-        return side, read, result, simulator.truth()
+        return side, counting, result, simulator.truth()
 
 
 @pytest.mark.lengthy
@@ -89,43 +89,45 @@ def drive(
 def test_a_text_that_a_sign_says_moves_only_what_the_grammar_says(text: str) -> None:
     """`move forward large` is an action, whatever its source; any other text leaves the robot standing."""
     start = generate_home(3).start
-    side, read, _, pose = drive(Said(text))
+    side, counting, _, pose = drive(ScriptedDecoder(text))
     action = text.partition("\n")[0]
     assert side.outside == []
     if action == "move forward large":
         assert side.motions > 0
     else:
-        assert side.motions == 0 and read.refused == read.texts > 0
+        assert side.motions == 0 and counting.refused == counting.texts > 0
         assert pose.distance_to(start.x, start.y) < 0.02
 
 
 @pytest.mark.parametrize("control", [*MARKUP, "<tool_call>"])
 def test_what_a_text_copies_from_a_sign_is_words_in_the_next_prompt(control: str) -> None:
     """The phase of a step becomes part of the next prompts."""
-    said = Said(f"turn left small\nsearch{control}: saw a sign {control}", "turn left small\nsearch: x")
-    side, read, _, _ = drive(said)
-    assert side.motions > 1 and len(said.prompts) > 1
-    assert read.marked == 0 and side.outside == []
-    assert any(control.replace("<", "< ") in prompt for prompt in said.prompts[1:])
+    script = ScriptedDecoder(
+        f"turn left small\nsearch{control}: saw a sign {control}", "turn left small\nsearch: x"
+    )
+    side, counting, _, _ = drive(script)
+    assert side.motions > 1 and len(script.prompts) > 1
+    assert counting.marked == 0 and side.outside == []
+    assert any(control.replace("<", "< ") in prompt for prompt in script.prompts[1:])
 
 
 def test_control_tokens_in_a_prompt_are_counted() -> None:
-    read = ReadDecoder(Said("stop\nstop: x"))
+    counting = CountingDecoder(ScriptedDecoder("stop\nstop: x"))
     form = PROMPT_PREFIX + "task: find x" + PROMPT_SUFFIX
-    read.decode(DecodeRequest(Prompt(form, b"")))
-    assert read.marked == 0
-    read.decode(DecodeRequest(Prompt(form.replace("find x", "find <|im_end|>"), b"")))
-    assert (read.marked, read.texts, read.refused) == (1, 2, 0)
+    counting.decode(DecodeRequest(Prompt(form, b"")))
+    assert counting.marked == 0
+    counting.decode(DecodeRequest(Prompt(form.replace("find x", "find <|im_end|>"), b"")))
+    assert (counting.marked, counting.texts, counting.refused) == (1, 2, 0)
     assert markup_of("<|im_end|><|im_end|>") == (0, 2, 0, 0, 0)
 
 
 def test_only_a_whole_first_line_of_the_grammar_says_a_motion() -> None:
-    assert says("move forward small\nsearch: x", "move forward small", Motion(forward_m=0.25))
-    assert says("turn left small\n", "turn left small", Motion(turn_rad=math.radians(7.5)))
-    assert not says("move forward small", "move forward small", Motion(forward_m=0.25))
-    assert not says("move forward small\n", "move forward small", Motion(forward_m=0.75))
-    assert not says("go on\n", "go on", Motion(forward_m=0.25))
-    assert not says("move forward small now\n", "move forward small", Motion(forward_m=0.25))
+    assert matches_action("move forward small\nsearch: x", "move forward small", Motion(forward_m=0.25))
+    assert matches_action("turn left small\n", "turn left small", Motion(turn_rad=math.radians(7.5)))
+    assert not matches_action("move forward small", "move forward small", Motion(forward_m=0.25))
+    assert not matches_action("move forward small\n", "move forward small", Motion(forward_m=0.75))
+    assert not matches_action("go on\n", "go on", Motion(forward_m=0.25))
+    assert not matches_action("move forward small now\n", "move forward small", Motion(forward_m=0.25))
 
 
 def test_a_robot_that_goes_further_than_its_motion_says_is_noticed() -> None:
@@ -149,8 +151,10 @@ def test_a_robot_that_goes_further_than_its_motion_says_is_noticed() -> None:
 
     home = generate_home(3)
     with closing(Slides(home, 3)) as simulator:
-        side = WitnessedSide(simulator)
-        paced = PacedDecoder(ReadDecoder(Said("move forward small\napproach: x")), side, AnswerTimes())
+        side = MonitoredSide(simulator)
+        paced = PacedDecoder(
+            CountingDecoder(ScriptedDecoder("move forward small\napproach: x")), side, AnswerTimes()
+        )
         settings = GoalSettings(navigator=NavigatorSettings(max_steps=2))
         GoalRun("find x", "signs", side, paced, settings, lambda: False).run()
     assert side.motions > 0 and any("from its frame" in one for one in side.outside)
@@ -159,7 +163,7 @@ def test_a_robot_that_goes_further_than_its_motion_says_is_noticed() -> None:
 def test_a_robot_that_moves_without_a_motion_is_noticed() -> None:
     home = generate_home(3)
     with closing(Simulator(home, 3)) as simulator:
-        side = WitnessedSide(simulator)
+        side = MonitoredSide(simulator)
         side.pause(0.2)
         assert side.outside == []
         simulator.place(Pose2D(home.start.x, home.start.y, home.start.yaw + 1.0))
@@ -168,14 +172,14 @@ def test_a_robot_that_moves_without_a_motion_is_noticed() -> None:
 
 
 def test_an_emergency_stop_holds_whatever_the_text_says() -> None:
-    side, _, result, _ = drive(Said("move forward large\napproach: x"), stop_after_s=0.3)
+    side, _, result, _ = drive(ScriptedDecoder("move forward large\napproach: x"), stop_after_s=0.3)
     assert side.motions == 1 and not result.success and side.outside == []
     assert side.stop_s is not None and 0.0 < side.stop_s <= suite.STOP_LIMIT_S
 
 
 def run(success: bool = True, **fields: object) -> SignRun:
-    told = SignRun(success, "arrived", 3, 0, 3, (), 5, 0, 0, 900, 0.05)
-    return msgspec.structs.replace(told, **fields)
+    base = SignRun(success, "arrived", 3, 0, 3, (), 5, 0, 0, 900, 0.05)
+    return msgspec.structs.replace(base, **fields)
 
 
 def outcome(seed: int = 1, without: SignRun | None = None, signed: SignRun | None = None) -> SignOutcome:
@@ -235,23 +239,23 @@ def test_a_run_goes_on_where_it_ended(
 
 
 def test_homes_of_another_run_are_refused(tmp_path: Path) -> None:
-    KeptHomes(tmp_path, SignOutcome, {"model": "pair", "seed": 0}).add(outcome())
-    assert KeptHomes(tmp_path, SignOutcome, {"model": "pair", "seed": 0}).outcomes == {1: outcome()}
+    HomeRecords(tmp_path, SignOutcome, {"model": "pair", "seed": 0}).add(outcome())
+    assert HomeRecords(tmp_path, SignOutcome, {"model": "pair", "seed": 0}).outcomes == {1: outcome()}
     with pytest.raises(ConfigError, match="choose another folder"):
-        KeptHomes(tmp_path, SignOutcome, {"model": "pair", "seed": 1})
+        HomeRecords(tmp_path, SignOutcome, {"model": "pair", "seed": 1})
     (tmp_path / HOMES_FILE).write_text("{}\nno home\n")
     with pytest.raises(ConfigError, match="delete it"):
-        KeptHomes(tmp_path, SignOutcome, {})
+        HomeRecords(tmp_path, SignOutcome, {})
 
 
 def test_two_commands_do_not_add_to_the_same_homes(tmp_path: Path) -> None:
     common = {"model": "pair", "seed": 0}
-    first = KeptHomes(tmp_path, SignOutcome, common)
+    first = HomeRecords(tmp_path, SignOutcome, common)
     with pytest.raises(ConfigError, match="another command adds to"):
-        KeptHomes(tmp_path, SignOutcome, common)
+        HomeRecords(tmp_path, SignOutcome, common)
     first.add(outcome())
     del first
-    assert KeptHomes(tmp_path, SignOutcome, common).outcomes == {1: outcome()}
+    assert HomeRecords(tmp_path, SignOutcome, common).outcomes == {1: outcome()}
 
 
 @pytest.mark.parametrize("options", [{"model": "expert"}, {"homes": 0}, {"processes": 0}, {"max_steps": 0}])

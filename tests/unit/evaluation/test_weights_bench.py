@@ -22,7 +22,7 @@ from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.evaluation.decoding.regimes import Regime
-from outrider.evaluation.pair.speculation import ExitWord, Verification, verifications
+from outrider.evaluation.pair.speculation import ExitResult, Verification, verifications
 from outrider.evaluation.weights import bench, lossless, precisions
 from outrider.evaluation.weights.bench import WeightsBench
 from outrider.evaluation.weights.figures import (
@@ -62,7 +62,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def verification(draft: list[int], choices: list[int], emitted: list[int], *hints: list[int]) -> Verification:
-    words = [ExitWord(hint, hint, 0.5) for hint in hints]
+    words = [ExitResult(hint, hint, 0.5) for hint in hints]
     return Verification(draft, [token + 100 for token in draft], choices, emitted, words)
 
 

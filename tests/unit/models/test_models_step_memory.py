@@ -7,7 +7,7 @@ import torch
 from support.held import Held
 
 from outrider.core.model_options import Precision
-from outrider.evaluation.models.made_up import QWEN2_VL_7B, Widths, made_up_stack
+from outrider.evaluation.models.random_weights import QWEN2_VL_7B, Widths, random_stack
 from outrider.models.backbone.cuda_graph_steps import BLOCK_SEQUENCES, SegmentedStep, StepTokens, step_spans
 from outrider.models.backbone.kv_cache import CachePool, CacheShape
 from outrider.models.checkpoint.weights import whole_dtype
@@ -27,7 +27,7 @@ def test_a_step_holds_about_what_is_said(
     precision: Precision, intermediate: int, vocab_size: int, span: int
 ) -> None:
     made_up = Widths(256, intermediate, 4, 2, num_layers=3, vocab_size=vocab_size)
-    text, dtype = made_up_stack(made_up, precision), whole_dtype(precision)
+    text, dtype = random_stack(made_up, precision), whole_dtype(precision)
     pool = CachePool(CacheShape(3, span, 2, 128), dtype, 4)
     block = pool.take().block
     step = SegmentedStep(text, None, block, span)

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import Precision
-from outrider.evaluation.models.made_up import Widths, made_up_stack
+from outrider.evaluation.models.random_weights import Widths, random_stack
 from outrider.models import QwenModel, check_model, load_model
 from outrider.models.backbone import cuda_graph_steps
 from outrider.models.backbone.cuda_graph_steps import Fused, SegmentedStep, StepTokens, project_folded
@@ -235,7 +235,7 @@ def test_torchs_own_operation_is_traced_once_for_all_layers(
 
     monkeypatch.setattr(torch, "_convert_weight_to_int4pack", convert)
     monkeypatch.setitem(matrix_choice.PACKED, "cpu", matrix_choice.PACKED["cuda"])
-    stack = made_up_stack(Widths(128, 256, 2, 1, num_layers=3, vocab_size=64), PRECISION_OF[bits])
+    stack = random_stack(Widths(128, 256, 2, 1, num_layers=3, vocab_size=64), PRECISION_OF[bits])
     rotation, traced_project = (
         stack.rotary.at(torch.arange(16).expand(3, -1)),
         Fused(project_folded, backend=trace),

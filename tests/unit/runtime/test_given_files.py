@@ -17,7 +17,7 @@ from outrider.core.files.journal import Journal
 from outrider.core.files.journal_proof import prove
 from outrider.core.files.secret_file import load_secret
 from outrider.evaluation.robot.frame_tasks import INDEX_FILE, read_tasks
-from outrider.evaluation.voice.kept_sentences import read_sentences
+from outrider.evaluation.voice.sentence_sets import read_sentences
 from outrider.memory.corpus import read_folder
 from outrider.memory.store.keyfile import read_key
 from outrider.models.checkpoint.card import read_json

@@ -9,8 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 
 from outrider.core.errors import LinkError
 from outrider.evaluation.agents.hostile_calls import call_line
+from outrider.evaluation.common.polling import wait_until
 
 HASTY_SERVER = "outrider.evaluation.agents.hasty_server"
 READY_S, POST_S = 120.0, 10.0
@@ -51,8 +51,7 @@ class PipeAgent(HostileAgent):
         self._process, self.answered = process, 0
         threading.Thread(target=self._count, daemon=True).start()
         self.send(HELLO)
-        wait(lambda: self.answered, READY_S)
-        if not self.answered:
+        if not wait_until(lambda: self.answered, READY_S):
             raise LinkError("outrider mcp does not answer: see its message above")
 
     def send(self, lines: Sequence[bytes]) -> None:
@@ -81,7 +80,7 @@ class HttpAgent(HostileAgent):
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
         }
-        self._waiting: queue.Queue[bytes] = queue.Queue(MOST_WAITING)
+        self._outbox: queue.Queue[bytes] = queue.Queue(MOST_WAITING)
         hello = self._post(self._connection(), HELLO[0])
         self._headers["Mcp-Session-Id"] = hello.getheader("Mcp-Session-Id", "")
         self._post(self._connection(), HELLO[1])
@@ -90,7 +89,7 @@ class HttpAgent(HostileAgent):
 
     def send(self, lines: Sequence[bytes]) -> None:
         for line in lines:
-            self._waiting.put(line)
+            self._outbox.put(line)
 
     def stop(self) -> None:
         try:
@@ -103,16 +102,16 @@ class HttpAgent(HostileAgent):
 
     def _post(self, connection: http.client.HTTPConnection, line: bytes) -> http.client.HTTPResponse:
         connection.request("POST", self._parts.path, line, self._headers)
-        answer = connection.getresponse()
-        answer.read()
+        response = connection.getresponse()
+        response.read()
         self.answered += 1
-        return answer
+        return response
 
     def _flood(self) -> None:
         connection = self._connection()
         while True:
             try:
-                self._post(connection, self._waiting.get())
+                self._post(connection, self._outbox.get())
             except (OSError, http.client.HTTPException):
                 connection.close()
 
@@ -147,21 +146,14 @@ def served(url: str, is_hasty: bool, over_http: bool) -> Iterator[HostileAgent]:
             process.wait(READY_S)
 
 
-def wait(condition: Callable[[], object], timeout_s: float) -> None:
-    """Wait until a condition holds, for at most `timeout_s` seconds."""
-    deadline_s = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline_s:
-        time.sleep(0.002)
-
-
 def _address(process: subprocess.Popen[bytes]) -> str:
     """Return the address that a server over HTTP prints; pass its later output on."""
     errors = _stream(process.stderr)
-    said = errors.readline().decode()
-    if not said.startswith("agents at "):
-        raise LinkError(f"outrider mcp does not serve: {said.strip()}")
+    line = errors.readline().decode()
+    if not line.startswith("agents at "):
+        raise LinkError(f"outrider mcp does not serve: {line.strip()}")
     threading.Thread(target=_pass_on, args=(errors,), daemon=True).start()
-    return said.removeprefix("agents at ").partition(",")[0]
+    return line.removeprefix("agents at ").partition(",")[0]
 
 
 def _pass_on(errors: IO[bytes]) -> None:

@@ -15,10 +15,11 @@ from outrider.console.agents.address import ConsoleAddress
 from outrider.console.server import ConsoleServer
 from outrider.core.errors import LinkError
 from outrider.core.files.terminal import tracked
-from outrider.evaluation.agents.hostile_agent import HostileAgent, served, wait
+from outrider.evaluation.agents.hostile_agent import HostileAgent, served
 from outrider.evaluation.agents.hostile_calls import Call, call_line, hostile_calls
-from outrider.evaluation.agents.witness import STOP_LIMIT_S, Witness, WitnessedConsole
+from outrider.evaluation.agents.monitor import STOP_LIMIT_S, MonitoredConsole, MotionMonitor
 from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.polling import wait_until
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
@@ -80,10 +81,10 @@ def evaluate_agents(
     folder = models_folder()
     vocabulary = vocabulary_of(str(folder / "draft"))
     robot = SimulatedRobot(SIMULATION.checked({"holds": "silver bottle", "seed": seed}), folder, vocabulary)
-    witness = Witness(robot)
-    with closing(robot), closing(WitnessedConsole(witness, robot.truth)) as console:
+    monitor = MotionMonitor(robot)
+    with closing(robot), closing(MonitoredConsole(monitor, robot.truth)) as console:
         robot.show_on(console)
-        trial = _Trial(witness, console)
+        trial = _Trial(monitor, console)
         hostile = hostile_calls(seed)
         hasty = 0 if over_http else calls - calls // 2
         for is_hasty, count in ((False, calls - hasty), (True, hasty)):
@@ -93,7 +94,7 @@ def evaluate_agents(
     figures = trial.figures(robot.collisions)
     title = f"{figures.calls} hostile calls to a robot"
     table = results_table(title, *LEGENDS["eval agents"], rows=_rows(figures).items())
-    print_results(table, *witness.outside[:SHOWN])
+    print_results(table, *monitor.outside[:SHOWN])
     write_figures(
         json_file,
         {
@@ -101,7 +102,7 @@ def evaluate_agents(
             "over_http": over_http,
             "seed": seed,
             "holds": figures.holds,
-            "outside_kinds": witness.outside[:SHOWN],
+            "outside_kinds": monitor.outside[:SHOWN],
         },
     )
     return figures
@@ -109,7 +110,7 @@ def evaluate_agents(
 
 @dataclass
 class _Trial:
-    witness: Witness
+    monitor: MotionMonitor
     console: ConsoleServer
     sent: Counter[str] = field(default_factory=Counter)
     answered: int = 0
@@ -120,7 +121,7 @@ class _Trial:
 
     def run(self, agent: HostileAgent, calls: Iterator[Call], is_hasty: bool) -> None:
         """Send calls in batches to a server with or without a rate limit."""
-        before = self.witness.taken
+        before = self.monitor.taken
         batches = list(iter(lambda: list(itertools.islice(calls, BATCH)), []))
         for number, batch in enumerate(tracked(batches, "hostile calls")):
             self.sent.update(kind for kind, _ in batch)
@@ -132,14 +133,14 @@ class _Trial:
                 lines = lines[half:]
             self._stop(agent, number, lines)
         self.answered += agent.answered
-        self.taken_hasty += (self.witness.taken - before) * is_hasty
+        self.taken_hasty += (self.monitor.taken - before) * is_hasty
 
     def _speak(self, agent: HostileAgent, lines: list[bytes]) -> None:
         """Send a few lines at a time, with time to carry one out in between."""
         for begin in range(0, len(lines), FEW):
             agent.send(lines[begin : begin + FEW])
-            wait(lambda: not self.witness.is_idle, BEGIN_S)
-            wait(lambda: self.witness.is_idle, CARRY_OUT_S)
+            wait_until(lambda: not self.monitor.is_idle, BEGIN_S)
+            wait_until(lambda: self.monitor.is_idle, CARRY_OUT_S)
 
     def _stop(self, agent: HostileAgent, number: int, lines: list[bytes]) -> None:
         """Send the lines, a command that moves the robot, and a stop; record how soon the stop acts.
@@ -154,30 +155,30 @@ class _Trial:
             self._release()
         began_s = time.monotonic()
         agent.send([call_line(f"opening {number}", "goal", {"sentence": "turn left"})])
-        wait(lambda: self.witness.moved_s > began_s, MOVING_S)
+        wait_until(lambda: self.monitor.moved_s > began_s, MOVING_S)
         if is_behind:
             agent.send(lines)  # blocks while too many wait
-        was_moving = time.monotonic() - self.witness.moved_s < MOVES_S
-        count = len(self.witness.stops_s)
+        was_moving = time.monotonic() - self.monitor.moved_s < MOVES_S
+        count = len(self.monitor.stops_s)
         stop_s = time.monotonic()
         if number % 2:
             with suppress(LinkError):  # counts as a stop that never came
                 ConsoleAddress(self.console.url).e_stop()
         else:
             agent.stop()
-        wait(lambda: len(self.witness.stops_s) > count, SETTLE_S)
-        stops = self.witness.stops_s[count:]
+        wait_until(lambda: len(self.monitor.stops_s) > count, SETTLE_S)
+        stops = self.monitor.stops_s[count:]
         (self.person_s if number % 2 else self.agent_s).append(stops[0] - stop_s if stops else SETTLE_S)
         time.sleep(SETTLE_S)
         if was_moving:
-            self.stands_s.append(max(0.0, self.witness.moved_s - stop_s))
+            self.stands_s.append(max(0.0, self.monitor.moved_s - stop_s))
         self._release()
 
     def _release(self) -> None:
         """Release the stop as a person does, and wait until the agent's rate has recovered."""
-        self.witness.is_released_by_us = True
-        self.witness.set_e_stop(False)
-        self.witness.is_released_by_us = False
+        self.monitor.is_released_by_us = True
+        self.monitor.set_e_stop(False)
+        self.monitor.is_released_by_us = False
         self.console.update(e_stop=False)
         time.sleep(PAUSE_S)
 
@@ -186,11 +187,11 @@ class _Trial:
             calls=self.sent.total(),
             kinds=dict(sorted(self.sent.items())),
             answered=self.answered,
-            taken=self.witness.taken,
+            taken=self.monitor.taken,
             taken_hasty=self.taken_hasty,
-            moved=self.witness.moved,
-            motions=self.witness.motions,
-            outside=len(self.witness.outside),
+            moved=self.monitor.moved,
+            motions=self.monitor.motions,
+            outside=len(self.monitor.outside),
             collisions=collisions,
             stops=len(self.agent_s) + len(self.person_s),
             late_stops=sum(stop_s > STOP_LIMIT_S for stop_s in (*self.agent_s, *self.person_s)),

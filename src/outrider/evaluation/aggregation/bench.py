@@ -36,10 +36,10 @@ from outrider.evaluation.aggregation.comparison import (
     share_documents,
     synthetic_requests,
 )
-from outrider.evaluation.aggregation.live import LiveAggregation, bench_live_aggregation
+from outrider.evaluation.aggregation.live import bench_live_aggregation
 from outrider.evaluation.aggregation.question_corpus import GainFigures, measure_gain, measure_readers_gain
 from outrider.evaluation.aggregation.regimes import (
-    PLACES,
+    DELAYED_LINKS,
     AggregationRegime,
     load_aggregation_regimes,
 )
@@ -92,8 +92,8 @@ def bench_aggregation(
     result["scheduling"] = _measure_scheduling(notes, next(iter(regimes.values())), texts, seed)
     result["pair"] = _measure_pair(notes, pair, seed)
     result["distribution_bytes"] = _measure_rows(notes)
-    result["gain"] = _tell_gain(notes, "a count model", measure_gain(seed))
-    result["readers_gain"] = _tell_gain(notes, "the shipped reader", measure_readers_gain(reader, seed))
+    result["gain"] = _gain_rows(notes, "a count model", measure_gain(seed))
+    result["readers_gain"] = _gain_rows(notes, "the shipped reader", measure_readers_gain(reader, seed))
     if live:
         result["live"] = _measure_live(notes, next(iter(regimes)), seed)
     print_results(table, *notes)
@@ -111,17 +111,17 @@ def _measure_regime(
     plots: Path | None,
 ) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for place, where in tracked(PLACES.items(), name):
-        rows = compare(regime, place, texts, seed)
+    for delayed_links, where in tracked(DELAYED_LINKS.items(), name):
+        rows = compare(regime, delayed_links, texts, seed)
         summary = summarise(rows)
-        _add_latencies(table, f"{name}, {where}", regime, rows, place == "server")
+        _add_latencies(table, f"{name}, {where}", regime, rows, delayed_links == "server")
         notes += _summary_lines(f"{name}, {where}", summary)
-        result[place] = {"methods": {method: [asdict(one) for one in row] for method, row in rows.items()}}
-        result[place]["summary"] = summary
+        methods = {method: [asdict(figures) for figures in row] for method, row in rows.items()}
+        result[delayed_links] = {"methods": methods, "summary": summary}
         if plots is not None:
-            curves = {method: [one.token_ms for one in row] for method, row in rows.items()}
+            curves = {method: [figures.token_ms for figures in row] for method, row in rows.items()}
             draw_ablation(
-                plots / f"{name}_{place}.png",
+                plots / f"{name}_{delayed_links}.png",
                 f"{name}: ms a token",
                 f"extra delay (ms), {where}",
                 regime.extra_delays_ms,
@@ -134,7 +134,7 @@ def summarise(rows: Mapping[str, Sequence[LatencyFigures]]) -> dict[str, dict[st
     """Return section 7.3's figures for both rules: reductions at the largest delay, means over all."""
 
     def mean_ms(method: str) -> float:
-        return sum(one.token_ms for one in rows[method]) / len(rows[method])
+        return sum(row.token_ms for row in rows[method]) / len(rows[method])
 
     last = {method: row[-1].token_ms for method, row in rows.items()}
     return {
@@ -143,7 +143,7 @@ def summarise(rows: Mapping[str, Sequence[LatencyFigures]]) -> dict[str, dict[st
             "below_token": 1.0 - last[method] / last["token"],
             "over_device": mean_ms(method) / mean_ms("device") - 1.0,
             "over_crcg": mean_ms(method) / mean_ms("crcg") - 1.0,
-            "bytes_a_token": max(one.bytes_up + one.bytes_down for one in rows[method]),
+            "bytes_a_token": max(row.bytes_up + row.bytes_down for row in rows[method]),
         }
         for method in ("dragon", "coupled")
     }
@@ -172,10 +172,11 @@ def _add_latencies(
 
 def _summary_lines(conditions: str, summary: Mapping[str, Mapping[str, float]]) -> list[str]:
     return [
-        f"{conditions}, {method}: {one['below_sequence']:.1%} below sequence-wise, {one['below_token']:.1%} "
-        f"below token-wise at the largest delay; on average {one['over_device']:+.1%} over the device alone, "
-        f"{one['over_crcg']:+.1%} over one context; at most {one['bytes_a_token']:.0f} B a token"
-        for method, one in summary.items()
+        f"{conditions}, {method}: {figures['below_sequence']:.1%} below sequence-wise, "
+        f"{figures['below_token']:.1%} below token-wise at the largest delay; "
+        f"on average {figures['over_device']:+.1%} over the device alone, "
+        f"{figures['over_crcg']:+.1%} over one context; at most {figures['bytes_a_token']:.0f} B a token"
+        for method, figures in summary.items()
     ]
 
 
@@ -216,13 +217,13 @@ def scheduled_s(
     """Return the mean seconds of a text at these acceptance rates of device and cloud, text after text."""
     target = AcceptanceTarget(*rates)
     config = replace(METHODS[method], window=SCHEDULED_WINDOW)
-    world = _swinging_world(regime, delay_s, seed)
+    world = _varying_world(regime, delay_s, seed)
     peers = VirtualPeers(*certain_pair(target, seed), config, world, *share_documents(target.device_share))
     requests = synthetic_requests(texts, num_tokens)
     return sum(peers.decode(request).elapsed_s for request in requests) / texts
 
 
-def _swinging_world(regime: AggregationRegime, delay_s: float, seed: int) -> PeerWorld:
+def _varying_world(regime: AggregationRegime, delay_s: float, seed: int) -> PeerWorld:
     """Return the public simulation's link: 2 ms, up to 6 ms more at random, and the varying extra delay."""
     world = regime.world(0.0, "server", seed)
     link = LinkProfile(0.002 + delay_s, 0.006, bytes_per_s=world.uplink.bytes_per_s)
@@ -281,8 +282,11 @@ def _measure_rows(notes: list[str]) -> list[dict[str, float]]:
     return rows
 
 
-def _tell_gain(notes: list[str], model: str, rows: Mapping[str, GainFigures]) -> dict[str, Any]:
-    """Note the gain by available documents, on questions that need a document of each side."""
+def _gain_rows(notes: list[str], model: str, rows: Mapping[str, GainFigures]) -> dict[str, Any]:
+    """Return the gain by available documents, and add it to `notes`.
+
+    The questions need a document of each side.
+    """
     for name, row in rows.items():
         notes.append(
             f"{model} with documents of {name}: {row.exact_match:.2f} of the answers right, "
@@ -293,16 +297,15 @@ def _tell_gain(notes: list[str], model: str, rows: Mapping[str, GainFigures]) ->
 
 def _measure_live(notes: list[str], name: str, seed: int) -> dict[str, Any]:
     """Measure over real sockets and a link with emulated delays; waiting keeps the machines' pace."""
-
-    def tell(method: str, delay_ms: float, row: LiveAggregation) -> None:
-        notes.append(
-            f"{name}, live over sockets, {method}, {delay_ms:.0f} ms each way: "
-            f"{row.token_ms:.0f} ms a token, first after {row.first_token_ms:.0f} ms, "
-            f"{row.bytes_up:.0f} B up and {row.bytes_down:.0f} B down a token"
-        )
-
-    rows = bench_live_aggregation(name, LIVE_TEXTS, seed, tell)
-    return {method: {delay: asdict(one) for delay, one in row.items()} for method, row in rows.items()}
+    by_method = bench_live_aggregation(name, LIVE_TEXTS, seed)
+    for method, rows in by_method.items():
+        for delay_ms, row in rows.items():
+            notes.append(
+                f"{name}, live over sockets, {method}, {delay_ms} ms each way: "
+                f"{row.token_ms:.0f} ms a token, first after {row.first_token_ms:.0f} ms, "
+                f"{row.bytes_up:.0f} B up and {row.bytes_down:.0f} B down a token"
+            )
+    return {method: {delay: asdict(row) for delay, row in rows.items()} for method, rows in by_method.items()}
 
 
 def _always(value: _Value, number: int) -> _Value:

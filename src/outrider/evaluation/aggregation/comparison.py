@@ -80,14 +80,16 @@ def synthetic_requests(texts: int, num_tokens: int) -> list[DecodeRequest]:
 
 
 def measure(
-    regime: AggregationRegime, method: str, extra_ms: float, place: str, texts: int, seed: int
+    regime: AggregationRegime, method: str, extra_ms: float, delayed_links: str, texts: int, seed: int
 ) -> LatencyFigures:
     """Measure one method over synthetic texts of the paper's acceptance."""
     target = AcceptanceTarget(regime.acceptance, regime.acceptance)
     results = decode_texts(
         certain_pair(target, seed),
         lambda number: METHODS[method],
-        lambda number: regime.world(extra_ms, place, seed + number, method == "crcg", method == "sequence"),
+        lambda number: regime.world(
+            extra_ms, delayed_links, seed + number, method == "crcg", method == "sequence"
+        ),
         synthetic_requests(texts, regime.num_tokens),
         target.device_share,
     )
@@ -101,7 +103,7 @@ def figures(results: Sequence[tuple[Decoded, float, AggregationStats]], prefill_
     """
     tokens = sum(len(decoded.token_ids) for decoded, _, _ in results)
     elapsed_s = sum(decoded.elapsed_s - prefill_s for decoded, _, _ in results)
-    stats = [one for _, _, one in results]
+    stats = [stat for _, _, stat in results]
     return LatencyFigures(
         token_ms=1e3 * elapsed_s / tokens,
         first_token_ms=1e3 * sum(first_s for _, first_s, _ in results) / len(results),
@@ -109,24 +111,25 @@ def figures(results: Sequence[tuple[Decoded, float, AggregationStats]], prefill_
         bytes_down=sum(decoded.speculation.bytes_down for decoded, _, _ in results) / tokens,
         device_acceptance=acceptance(stats, "device"),
         cloud_acceptance=acceptance(stats, "cloud"),
-        switches=sum(one.switches for one in stats) / len(stats),
+        switches=sum(stat.switches for stat in stats) / len(stats),
     )
 
 
 def acceptance(stats: Sequence[AggregationStats], side: str) -> float:
     """Return the share of a side's drafts accepted, of those ready when their position was settled."""
-    accepted = sum(count for one in stats for name, count in one.accepted.items() if name == side)
-    rejected = sum(count for one in stats for name, count in one.rejected.items() if name == side)
+    accepted = sum(count for stat in stats for name, count in stat.accepted.items() if name == side)
+    rejected = sum(count for stat in stats for name, count in stat.rejected.items() if name == side)
     return accepted / (accepted + rejected) if accepted + rejected else 0.0
 
 
 def compare(
-    regime: AggregationRegime, place: str, texts: int, seed: int
+    regime: AggregationRegime, delayed_links: str, texts: int, seed: int
 ) -> Mapping[str, tuple[LatencyFigures, ...]]:
     """Measure every method over the regime's extra delays."""
     return {
         method: tuple(
-            measure(regime, method, extra_ms, place, texts, seed) for extra_ms in regime.extra_delays_ms
+            measure(regime, method, extra_ms, delayed_links, texts, seed)
+            for extra_ms in regime.extra_delays_ms
         )
         for method in METHODS
     }

@@ -126,20 +126,17 @@ def measure_live(
     )
 
 
-def bench_live_aggregation(
-    name: str, texts: int, seed: int, tell: Callable[[str, float, LiveAggregation], None]
-) -> dict[str, dict[str, LiveAggregation]]:
-    """Measure some methods and delays of one regime; pass each result to `tell` as soon as it is there."""
+def bench_live_aggregation(name: str, texts: int, seed: int) -> dict[str, dict[str, LiveAggregation]]:
+    """Return the figures of some methods in one regime, by method and by the delay each way in ms."""
     regime = load_aggregation_regimes([name])[name]
-    result: dict[str, dict[str, LiveAggregation]] = {}
     with verifier_process(live_service, name, seed) as endpoint:
-        for method in LIVE_METHODS:
-            result[method] = {}
-            for delay_ms in LIVE_DELAYS_MS:
-                row = measure_live(endpoint, regime, method, delay_ms, texts, seed)
-                result[method][f"{delay_ms:g}"] = row
-                tell(method, delay_ms, row)
-    return result
+        return {
+            method: {
+                f"{delay_ms:g}": measure_live(endpoint, regime, method, delay_ms, texts, seed)
+                for delay_ms in LIVE_DELAYS_MS
+            }
+            for method in LIVE_METHODS
+        }
 
 
 def _target(regime: AggregationRegime) -> AcceptanceTarget:

@@ -132,12 +132,12 @@ def recalled_documents(form: Form, *memories: tuple[PrivateMemory, int]) -> Retr
 
     @cache
     def retrieve(question: Prompt) -> Sequence[Context]:
-        asked = form.question(question.text)
-        found = [one for memory, limit in memories for one in memory.recall(asked, limit)]
-        if not found:
+        query = form.question(question.text)
+        hits = [record_hit for memory, limit in memories for record_hit in memory.recall(query, limit)]
+        if not hits:
             return (Context(question),)
-        text = form.prompt(asked, [one.record.text for one in found])
-        return (Context(Prompt(text, question.jpeg), log_sum_exp([one.score for one in found])),)
+        text = form.prompt(query, [record_hit.record.text for record_hit in hits])
+        return (Context(Prompt(text, question.jpeg), log_sum_exp([record_hit.score for record_hit in hits])),)
 
     return retrieve
 
@@ -164,8 +164,8 @@ def measure_readers_gain(
 
 
 def _mean(figures: Sequence[GainFigures]) -> GainFigures:
-    logs = [math.log(one.perplexity) for one in figures]
-    return GainFigures(fmean(one.exact_match for one in figures), math.exp(fmean(logs)))
+    logs = [math.log(row.perplexity) for row in figures]
+    return GainFigures(fmean(row.exact_match for row in figures), math.exp(fmean(logs)))
 
 
 def _compare(
@@ -175,13 +175,13 @@ def _compare(
     embedder = embedder or MiniLmEmbedder()
     with (
         tempfile.TemporaryDirectory() as folder,
-        MemoryStore(Path(folder) / "device.db", embedder) as own,
-        MemoryStore(Path(folder) / "cloud.db", embedder) as general,
+        MemoryStore(Path(folder) / "device.db", embedder) as private_store,
+        MemoryStore(Path(folder) / "cloud.db", embedder) as public_store,
     ):
-        for store, facts in ((own, corpus.device_facts), (general, corpus.cloud_facts)):
+        for store, facts in ((private_store, corpus.device_facts), (public_store, corpus.cloud_facts)):
             for fact in facts:
                 store.add(fact)
-        of_device, of_cloud = (own, form.device_documents), (general, form.cloud_documents)
+        of_device, of_cloud = (private_store, form.device_documents), (public_store, form.cloud_documents)
         device, cloud = recalled_documents(form, of_device), recalled_documents(form, of_cloud)
         both = recalled_documents(form, of_device, of_cloud)
         return {
@@ -196,14 +196,14 @@ def _measure(
     model: LanguageModel, form: Form, corpus: Corpus, device: Retrieve, cloud: Retrieve, sync: str
 ) -> GainFigures:
     config = AggregationConfig("alone") if sync == "alone" else AggregationConfig()
-    right, log_probs = 0, []
+    num_right, log_probs = 0, []
     for question, answer in zip(corpus.questions, corpus.answers, strict=True):
         prompt = Prompt(form.prompt(question, ()), b"")
         peers = VirtualPeers(model, model, config, PeerWorld(frame_bytes), device, cloud)
         text = peers.decode(DecodeRequest(prompt, ANSWER_TOKENS, 100.0)).text
-        right += text == answer
+        num_right += text == answer
         log_probs += log_probabilities(model, prompt, answer + form.end, device, cloud, sync == "alone")
-    return GainFigures(right / len(corpus.answers), math.exp(-sum(log_probs) / len(log_probs)))
+    return GainFigures(num_right / len(corpus.answers), math.exp(-sum(log_probs) / len(log_probs)))
 
 
 def log_probabilities(
@@ -218,9 +218,9 @@ def log_probabilities(
     weights = [log_weight(contexts[side]) * LOG_WEIGHT_UNIT for side in ("device", "cloud")]
     share = 1.0 if alone else device_share(weights[0], weights[1]) / FULL_SHARE
     result = []
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         of_device, of_cloud = (
-            float(worker.distribution(side, tokens[:place], Sampling(1.0))[token]) for side in contexts
+            float(worker.distribution(side, tokens[:position], Sampling(1.0))[token]) for side in contexts
         )
         result.append(math.log(share * of_device + (1.0 - share) * of_cloud))
     return result

@@ -20,7 +20,7 @@ JITTER_SHARE = 0.2
 """The jitter, as a share of the extra delay, to both sides of it (section 7.3)."""
 INITIAL_WINDOW_BYTES = 14_600
 """Bytes that TCP sends before the first acknowledgement, ten segments (RFC 6928); doubled each round trip."""
-PLACES = {"server": "on the way to the device, as in the paper", "both": "each way"}
+DELAYED_LINKS = {"server": "on the way to the device, as in the paper", "both": "each way"}
 _BYTES_PER_MEGABIT = 125_000.0
 
 _Milliseconds = Annotated[float, Meta(ge=0.0, le=60_000.0)]
@@ -72,18 +72,23 @@ class AggregationRegime(Struct, frozen=True, forbid_unknown_fields=True, kw_only
             bytes_per_s=self.mbps * _BYTES_PER_MEGABIT,
         )
 
-    def links(self, extra_ms: float, place: str) -> tuple[LinkProfile, LinkProfile]:
-        """Return uplink and downlink, with the extra delay at `place`, one of PLACES."""
-        return self.link(extra_ms if place == "both" else 0.0), self.link(extra_ms)
+    def links(self, extra_ms: float, delayed_links: str) -> tuple[LinkProfile, LinkProfile]:
+        """Return uplink and downlink, with the extra delay on one of DELAYED_LINKS."""
+        return self.link(extra_ms if delayed_links == "both" else 0.0), self.link(extra_ms)
 
     def world(
-        self, extra_ms: float, place: str, seed: int, one_context: bool = False, sequence: bool = False
+        self,
+        extra_ms: float,
+        delayed_links: str,
+        seed: int,
+        one_context: bool = False,
+        sequence: bool = False,
     ) -> PeerWorld:
         """Return both computers and the link.
 
         `sequence`: whole distributions are sent, as that method needs.
         """
-        uplink, downlink = self.links(extra_ms, place)
+        uplink, downlink = self.links(extra_ms, delayed_links)
         round_trip_s = sum(link.delay_s + link.jitter_s / 2.0 for link in (uplink, downlink))
         token_ms = self.device_one_context_ms if one_context else self.device_token_ms
         further = self.further_token_share

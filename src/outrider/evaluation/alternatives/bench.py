@@ -19,9 +19,10 @@ from outrider.evaluation.alternatives.measuring import (
     Standing,
     measure,
 )
+from outrider.evaluation.common.rounding import rounded
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import replayed_requests, synthetic_models, synthetic_requests
-from outrider.evaluation.decoding.mechanisms import STRATEGY, rounded
+from outrider.evaluation.decoding.mechanisms import STRATEGY
 from outrider.evaluation.decoding.regimes import Regime, load_regimes, varied, without_exits
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, load_pair
@@ -30,8 +31,8 @@ REPLAYED_FRAMES = 20
 BARE = "outrider without exits"
 SIZES = "sizes"
 """The cost of a draft token in the cloud that the paper prints, or else that the models' sizes imply."""
-PLACES = tuple(f"{kind} {cost}" for cost in (SIZES, *CLOUD_SHARES) for kind in ("csd", "ssd"))
-BOTH = tuple(f"{kind} {cost}" for cost in (SIZES, *CLOUD_SHARES) for kind in ("both", "apart"))
+CLOUD_DRAFTS = tuple(f"{kind} {cost}" for cost in (SIZES, *CLOUD_SHARES) for kind in ("csd", "ssd"))
+BOTH_ENDS = tuple(f"{kind} {cost}" for cost in (SIZES, *CLOUD_SHARES) for kind in ("both", "apart"))
 OWN_EXITS = "*"
 
 
@@ -53,15 +54,15 @@ def bench_alternatives(
     regimes = varied(load_regimes(names), variant)
     shipped = pair or load_pair(models)
     result: dict[str, Any] = {"texts": texts, "seed": seed, "variant": variant, "conditions": {}}
-    found: dict[str, dict[str, Standing]] = {}
+    standings: dict[str, dict[str, Standing]] = {}
     for name, regime, condition in tracked(
         [*shipped_conditions(regimes, shipped, seed), *synthetic_conditions(regimes, texts, seed)],
         "conditions",
     ):
-        found[name] = measure(condition)
-        result["conditions"][name] = figures_of(name, regime, condition, found[name])
+        standings[name] = measure(condition)
+        result["conditions"][name] = figures_of(name, regime, condition, standings[name])
         write_figures(json_file, rounded(result))
-    print_alternatives(found, result["conditions"])
+    print_alternatives(standings, result["conditions"])
     return result
 
 
@@ -90,7 +91,7 @@ def synthetic_conditions(
 
 
 def figures_of(
-    name: str, regime: Regime, condition: Condition, found: Mapping[str, Standing]
+    name: str, regime: Regime, condition: Condition, standings: Mapping[str, Standing]
 ) -> dict[str, Any]:
     """Return what is written of a condition.
 
@@ -105,44 +106,46 @@ def figures_of(
         "exits_assumed": synthetic and regime.exits.assumed,
         "cloud_draft_shares": condition.cloud_shares,
         "eagle_published": asdict(regime.eagle) if synthetic else None,
-        "strategies": {strategy: asdict(one) for strategy, one in found.items()},
-        "best_paper": best_of(found, PAPERS),
-        "outrider_vs_best": {cost: lead(found, cost) for cost in shares},
-        "outrider_vs_best_without_exits": {cost: lead(found, cost, " without exits") for cost in shares},
-        "outrider_vs_two_devices": {cost: lead(found, cost, ssd=True) for cost in shares},
+        "strategies": {strategy: asdict(standing) for strategy, standing in standings.items()},
+        "best_paper": best_of(standings, PAPERS),
+        "outrider_vs_best": {cost: lead(standings, cost) for cost in shares},
+        "outrider_vs_best_without_exits": {cost: lead(standings, cost, " without exits") for cost in shares},
+        "outrider_vs_two_devices": {cost: lead(standings, cost, ssd=True) for cost in shares},
     }
 
 
-def best_of(found: Mapping[str, Standing], among: tuple[str, ...]) -> str:
+def best_of(standings: Mapping[str, Standing], among: tuple[str, ...]) -> str:
     """Return the name of the fastest strategy of `among`; those that were not measured do not count."""
-    return max((name for name in among if name in found), key=lambda name: found[name].speedup_vs_ar)
+    return max((name for name in among if name in standings), key=lambda name: standings[name].speedup_vs_ar)
 
 
-def lead(found: Mapping[str, Standing], cost: str, exits: str = "", ssd: bool = False) -> float:
+def lead(standings: Mapping[str, Standing], cost: str, exits: str = "", ssd: bool = False) -> float:
     """Return our speed over that of the best other strategy, at this cost of a draft token in the cloud.
 
     `ssd`: ours has a second device in the cloud, and so have the others.
     """
-    best = best_of(found, ("ar", *PAPERS, f"csd {cost}", *([f"ssd {cost}"] if ssd else [])))
-    return found[f"{'apart' if ssd else 'both'} {cost}{exits}"].speedup_vs_ar / found[best].speedup_vs_ar
+    best = best_of(standings, ("ar", *PAPERS, f"csd {cost}", *([f"ssd {cost}"] if ssd else [])))
+    return (
+        standings[f"{'apart' if ssd else 'both'} {cost}{exits}"].speedup_vs_ar / standings[best].speedup_vs_ar
+    )
 
 
 def print_alternatives(
-    found: Mapping[str, Mapping[str, Standing]], conditions: Mapping[str, Mapping[str, Any]]
+    standings: Mapping[str, Mapping[str, Standing]], conditions: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Print speed over `ar`, and milliseconds of the cloud's devices per token: two lines a condition."""
-    ours = (*BOTH, BARE, STRATEGY)
-    headings = ("conditions", "figure", "ar", "papers", *PLACES, "EAGLE", *ours)
+    ours = (*BOTH_ENDS, BARE, STRATEGY)
+    headings = ("conditions", "figure", "ar", "papers", *CLOUD_DRAFTS, "EAGLE", *ours)
     table = results_table("against what one could run in its place, each tuned", *headings)
-    for name, row in found.items():
+    for name, row in standings.items():
         best, published = conditions[name]["best_paper"], conditions[name]["eagle_published"]
-        columns = ("ar", best, *PLACES, *ours)
+        columns = ("ar", best, *CLOUD_DRAFTS, *ours)
         speeds = [f"{row[column].speedup_vs_ar:.2f}" for column in columns]
         costs = [f"{row[column].gpu_ms_per_token:.1f}" for column in columns]
         eagle = f"{published['speedup']:.2f}" if published else "-"
         speeds[1] += f" {best}"
-        place = 2 + len(PLACES)
+        num_before_eagle = 2 + len(CLOUD_DRAFTS)
         table.add_section()
-        table.add_row(name, "speed over ar", *speeds[:place], eagle, *speeds[place:])
-        table.add_row("", "GPU ms a token", *costs[:place], "-", *costs[place:])
+        table.add_row(name, "speed over ar", *speeds[:num_before_eagle], eagle, *speeds[num_before_eagle:])
+        table.add_row("", "GPU ms a token", *costs[:num_before_eagle], "-", *costs[num_before_eagle:])
     print_results(table)

@@ -61,24 +61,24 @@ def draft_ranks(
     rows = torch.cat([first.unsqueeze(0), later])
     draws = [Draw(sampling, position) for position in range(len(token_ids))]
     noisy = draws_on(torch.device("cpu"), draws, rows.shape[-1]).noisy(rows)
-    places = torch.tensor(token_ids).unsqueeze(1)
-    own = noisy.gather(1, places)
-    before = torch.arange(noisy.shape[1]) < places
-    return tuple(((noisy > own) | ((noisy == own) & before)).sum(1).tolist())
+    columns = torch.tensor(token_ids).unsqueeze(1)
+    own_scores = noisy.gather(1, columns)
+    before = torch.arange(noisy.shape[1]) < columns
+    return tuple(((noisy > own_scores) | ((noisy == own_scores) & before)).sum(1).tolist())
 
 
-def accepted(ranks: Sequence[int], place: int, drafted: int) -> int:
-    """Return how many drafts from position `place` on are what the target writes."""
-    return sum(1 for _ in takewhile(lambda rank: rank == 0, ranks[place : place + drafted]))
+def accepted(ranks: Sequence[int], position: int, drafted: int) -> int:
+    """Return how many drafts from position `position` on are what the target writes."""
+    return sum(1 for _ in takewhile(lambda rank: rank == 0, ranks[position : position + drafted]))
 
 
 def csd_run(ranks: Sequence[int], costs: CloudCosts, length: int) -> CloudRun:
     """Simulate a text in chunks of `length` drafts. The prefill gives its first token, at no cost."""
-    place, elapsed_s = 1, 0.0
-    while place < len(ranks):
-        drafted = min(length, len(ranks) - place - 1)
+    position, elapsed_s = 1, 0.0
+    while position < len(ranks):
+        drafted = min(length, len(ranks) - position - 1)
         elapsed_s += costs.drafts_s(drafted) + costs.forward_s(drafted)
-        place += accepted(ranks, place, drafted) + 1
+        position += accepted(ranks, position, drafted) + 1
     return CloudRun(len(ranks), elapsed_s, elapsed_s)
 
 
@@ -88,15 +88,15 @@ def ssd_run(ranks: Sequence[int], costs: CloudCosts, length: int, fan_out: int) 
     After a rejection these are the draft's next choices, after a fully accepted chunk its first ones. A hit
     waits for its drafts, or drafts anew if that is sooner.
     """
-    anew_s, ahead_s = costs.drafts_s(length), costs.drafts_s(length, fan_out * (length + 1))
-    place, elapsed_s, device_s, ready_s = 1, 0.0, 0.0, anew_s
-    while place < len(ranks):
-        drafted = min(length, len(ranks) - place - 1)
+    fresh_s, ahead_s = costs.drafts_s(length), costs.drafts_s(length, fan_out * (length + 1))
+    position, elapsed_s, device_s, ready_s = 1, 0.0, 0.0, fresh_s
+    while position < len(ranks):
+        drafted = min(length, len(ranks) - position - 1)
         verify_s = costs.forward_s(drafted)
         elapsed_s += ready_s + verify_s
         device_s += ready_s + verify_s + min(ahead_s, verify_s)
-        count = accepted(ranks, place, drafted)
-        place += count + 1
-        hit = ranks[place - 1] < fan_out + (count < drafted)
-        ready_s = min(anew_s, max(0.0, ahead_s - verify_s)) if hit else anew_s
+        num_accepted = accepted(ranks, position, drafted)
+        position += num_accepted + 1
+        hit = ranks[position - 1] < fan_out + (num_accepted < drafted)
+        ready_s = min(fresh_s, max(0.0, ahead_s - verify_s)) if hit else fresh_s
     return CloudRun(len(ranks), elapsed_s, device_s)

@@ -13,7 +13,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.evaluation.alternatives.colocated import CloudCosts, CloudRun, csd_run, draft_ranks, ssd_run
 from outrider.evaluation.decoding.comparison import configuration, decode_all, world_of
-from outrider.evaluation.decoding.regimes import BRANCH_COST, Regime, exits_apart, without_exits
+from outrider.evaluation.decoding.regimes import BRANCH_COST, Regime, with_separate_exit_times, without_exits
 from outrider.runtime.datasets.held_out import Pair
 
 PAPERS = ("sd", "dssd", "fsd", "picospec")
@@ -98,23 +98,23 @@ def measure(condition: Condition) -> dict[str, Standing]:
     """Measure every alternative against `ar`: `ar` first, `outrider` last."""
     bare = without_exits(condition.regime)
     ar, texts = engine_run(bare, condition.bare, condition, configuration(bare, "ar"))
-    found = {"ar": _standing(ar, ar)}
+    standings = {"ar": _standing(ar, ar)}
     for paper in papers_of(condition.regime):
-        found[paper] = _best(_paper_runs(condition, paper), ar)
+        standings[paper] = _best(_paper_runs(condition, paper), ar)
     ranks, crossing_s = _ranks(condition, texts), link_s(bare, texts)
     for name, share in condition.cloud_shares.items():
         costs = cloud_costs(bare, share)
-        found[f"csd {name}"] = _best(_csd_runs(ranks, costs, crossing_s), ar)
-        found[f"ssd {name}"] = _best(_ssd_runs(ranks, costs, crossing_s), ar)
-        found.update(both_ends(condition, name, costs.draft_token_s, ar))
-        found.update(both_ends(condition, name, costs.draft_token_s, ar, apart=True))
+        standings[f"csd {name}"] = _best(_csd_runs(ranks, costs, crossing_s), ar)
+        standings[f"ssd {name}"] = _best(_ssd_runs(ranks, costs, crossing_s), ar)
+        standings.update(both_ends(condition, name, costs.draft_token_s, ar))
+        standings.update(both_ends(condition, name, costs.draft_token_s, ar, apart=True))
     plain, _ = engine_run(bare, condition.bare, condition, configuration(bare, "outrider"))
-    found["outrider without exits"] = _standing(plain, ar)
+    standings["outrider without exits"] = _standing(plain, ar)
     full, _ = engine_run(
         condition.regime, condition.pair, condition, configuration(condition.regime, "outrider")
     )
-    found["outrider"] = _standing(full, ar)
-    return found
+    standings["outrider"] = _standing(full, ar)
+    return standings
 
 
 def both_ends(
@@ -124,7 +124,7 @@ def both_ends(
 
     `apart`: the cloud has two devices, one of them for drafts.
     """
-    bare, full = without_exits(condition.regime), exits_apart(condition.regime)
+    bare, full = without_exits(condition.regime), with_separate_exit_times(condition.regime)
     runs = {
         " without exits": engine_run(
             bare, condition.bare, condition, configuration(bare, "outrider"), draft_token_s, apart
@@ -156,9 +156,9 @@ def cloud_costs(bare: Regime, share: float) -> CloudCosts:
 
 def _paper_runs(condition: Condition, paper: str) -> Iterator[tuple[str, CloudRun]]:
     """Yield the runs of a paper's strategy. Only `fsd` uses exits; for the others the target has none."""
-    asks = paper == "fsd"
-    regime = condition.regime if asks else without_exits(condition.regime)
-    pair = condition.pair if asks else condition.bare
+    uses_exits = paper == "fsd"
+    regime = condition.regime if uses_exits else without_exits(condition.regime)
+    pair = condition.pair if uses_exits else condition.bare
     for length in sorted({*PAPER_LENGTHS, regime.num_draft_tokens}):
         config = replace(configuration(regime, paper), num_draft_tokens=length)
         yield f"{length} drafts", engine_run(regime, pair, condition, config)[0]
@@ -167,8 +167,8 @@ def _paper_runs(condition: Condition, paper: str) -> Iterator[tuple[str, CloudRu
 def _ranks(condition: Condition, texts: Sequence[Decoded]) -> list[tuple[int, ...]]:
     config = configuration(condition.regime, "outrider")
     return [
-        draft_ranks(condition.pair.draft, one.prompt, text.token_ids, config.sampling_for(one.prompt))
-        for one, text in zip(condition.requests, texts, strict=True)
+        draft_ranks(condition.pair.draft, request.prompt, text.token_ids, config.sampling_for(request.prompt))
+        for request, text in zip(condition.requests, texts, strict=True)
     ]
 
 
@@ -196,7 +196,7 @@ def _total(
     ranks: Sequence[Sequence[int]], run: Callable[[Sequence[int]], CloudRun], crossing_s: float
 ) -> CloudRun:
     """Sum up the runs of all texts. Each text crosses the link once each way: `crossing_s` in all."""
-    runs = [run(one) for one in ranks]
+    runs = [run(text_ranks) for text_ranks in ranks]
     tokens, elapsed_s, device_s = (sum(column) for column in zip(*runs, strict=True))
     return CloudRun(int(tokens), elapsed_s + crossing_s, device_s)
 

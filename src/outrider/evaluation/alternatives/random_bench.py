@@ -13,9 +13,10 @@ from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.evaluation.alternatives.measuring import CLOUD_SHARES, PAPERS, Condition, measure
 from outrider.evaluation.common.intervals import percentile
+from outrider.evaluation.common.rounding import rounded
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import synthetic_models, synthetic_requests
-from outrider.evaluation.decoding.mechanisms import STRATEGY, rounded
+from outrider.evaluation.decoding.mechanisms import STRATEGY
 from outrider.evaluation.decoding.random_regimes import random_regimes
 from outrider.evaluation.decoding.regimes import Regime, varied, without_exits
 from outrider.runtime.common.json_figures import write_figures
@@ -55,8 +56,8 @@ def bench_random(
     result: dict[str, Any] = {"texts": texts, "seed": seed, "variant": variant, "regimes": {}}
     speeds: dict[str, dict[str, float]] = {}
     for name, regime in tracked(regimes.items(), "regimes"):
-        found = measure(random_condition(regime, texts, seed))
-        speeds[name] = {strategy: one.speedup_vs_ar for strategy, one in found.items()}
+        standings = measure(random_condition(regime, texts, seed))
+        speeds[name] = {strategy: standing.speedup_vs_ar for strategy, standing in standings.items()}
         result["regimes"][name] = {"source": regime.source, "speedup_vs_ar": speeds[name]}
         write_figures(json_file, rounded(result))
     spreads = spreads_of(speeds.values())

@@ -76,11 +76,11 @@ def draw_speeds(path: Path, title: str, measured: Mapping[str, Mapping[str, Mapp
 
 def _draw_group(axes: Axes, group: int, rows: Mapping[str, Mapping[str, Any]]) -> None:
     height = 0.8 / len(rows)
-    for place, (strategy, row) in enumerate(rows.items()):
+    for index, (strategy, row) in enumerate(rows.items()):
         speed = row["speedup_vs_ar"]
         low, high = row["speedup_interval"] or (speed, speed)
         axes.barh(
-            group - 0.4 + (place + 0.5) * height,
+            group - 0.4 + (index + 0.5) * height,
             speed,
             height,
             color=COLOURS.get(strategy),
@@ -107,10 +107,10 @@ def draw_ablation(
 def draw_ratios(path: Path, title: str, bars: Mapping[str, tuple[float, float]]) -> None:
     """Draw a bar for each ratio, with a tick at its bound. Raises ConfigError without matplotlib."""
     figure, axes = _canvas(8.0, 0.6 * len(bars) + 1.2)
-    places = range(len(bars))
-    axes.barh(places, [value for value, _ in bars.values()], color=_DRAFT_COLOUR, height=0.5)
-    axes.plot([bound for _, bound in bars.values()], places, "|", color="black", markersize=22)
-    axes.set_yticks(places, list(bars))
+    positions = range(len(bars))
+    axes.barh(positions, [value for value, _ in bars.values()], color=_DRAFT_COLOUR, height=0.5)
+    axes.plot([bound for _, bound in bars.values()], positions, "|", color="black", markersize=22)
+    axes.set_yticks(positions, list(bars))
     axes.invert_yaxis()
     axes.set_title(title)
     _save(figure, path)
@@ -160,14 +160,18 @@ def _draw_run(axes: Axes, events: Sequence[TimelineEvent]) -> None:
         ends, inks, styles = zip(*frames, strict=True)
         axes.add_collection(LineCollection(ends, colors=inks, linestyles=styles, linewidths=1.0))
     exits = _of(events, "exit")
-    axes.plot([one.start_s for one in exits], [_CLOUD_Y] * len(exits), "|", color="#2ca02c", markersize=9)
+    axes.plot([event.start_s for event in exits], [_CLOUD_Y] * len(exits), "|", color="#2ca02c", markersize=9)
     for event in _of(events, "commit"):
         axes.annotate(
             f"+{event.tokens}", (event.start_s, _EDGE_Y - 0.32), fontsize=7, ha="center", color="#d62728"
         )
-    others = _of(events, "cancel", "draft_cloud")
+    cancellations = _of(events, "cancel", "draft_cloud")
     axes.plot(
-        [one.start_s for one in others], [_EDGE_Y - _BAR] * len(others), "x", color="black", markersize=5
+        [event.start_s for event in cancellations],
+        [_EDGE_Y - _BAR] * len(cancellations),
+        "x",
+        color="black",
+        markersize=5,
     )
     axes.set_ylim(-0.45, 1.3)
     axes.set_yticks([_EDGE_Y, _CLOUD_Y], ["robot", "cloud"])
@@ -227,12 +231,12 @@ def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
 def _panels(count: int) -> tuple[Figure, list[Axes]]:
     figure = _figure(14.0, 1.6 * count + 1.4)
     first = figure.add_subplot(count, 1, 1)
-    others = [figure.add_subplot(count, 1, row, sharex=first) for row in range(2, count + 1)]
+    rest = [figure.add_subplot(count, 1, row, sharex=first) for row in range(2, count + 1)]
     height = 1.6 * count + 1.4
     figure.subplots_adjust(hspace=0.45, bottom=1.1 / height, top=1.0 - 0.8 / height, left=0.06, right=0.98)
-    for axes in [first, *others[:-1]]:
+    for axes in [first, *rest[:-1]]:
         axes.tick_params(labelbottom=False)
-    return figure, [first, *others]
+    return figure, [first, *rest]
 
 
 def _figure(width: float, height: float) -> Figure:

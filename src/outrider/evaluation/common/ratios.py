@@ -25,14 +25,14 @@ class Ratio:
     detail: str
 
     @property
-    def kept(self) -> bool:
+    def is_within_bound(self) -> bool:
         """Whether the ratio is within its bound."""
         return self.value <= self.bound if self.is_limit else self.value >= self.bound
 
     @property
     def bound_text(self) -> str:
         """The bound in words, and whether it was missed."""
-        missed = "" if self.kept else ": missed"
+        missed = "" if self.is_within_bound else ": missed"
         return f"{'at most' if self.is_limit else 'at least'} {self.bound:g}{missed}"
 
 
@@ -52,16 +52,16 @@ def branch_seconds(draft: LanguageModel, prompt: Prompt, repeats: int) -> float:
     sessions = [draft.open_session() for _ in range(DRAFT_BRANCHES)]
     for session in sessions:
         session.prefill(prompt)
-    lengths, more = [session.length for session in sessions], []
+    lengths, branch_s = [session.length for session in sessions], []
     for _ in range(repeats):
         chunks = [Chunk(session, [1 + index]) for index, session in enumerate(sessions)]
-        one_s = cpu_seconds(partial(draft.forward_together, chunks[:1]))
+        alone_s = cpu_seconds(partial(draft.forward_together, chunks[:1]))
         sessions[0].truncate(lengths[0])
         together_s = cpu_seconds(partial(draft.forward_together, chunks))
-        more.append((together_s - one_s) / (len(sessions) - 1))
+        branch_s.append((together_s - alone_s) / (len(sessions) - 1))
         for session, length in zip(sessions, lengths, strict=True):
             session.truncate(length)
-    return max(0.0, statistics.median(more))
+    return max(0.0, statistics.median(branch_s))
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:

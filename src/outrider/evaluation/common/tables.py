@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from outrider.core.files.terminal import make_console
+
+Row = TypeVar("Row")
 
 
 def results_table(title: str, *headings: str, rows: Iterable[Iterable[str]] = ()) -> Table:
@@ -21,11 +24,16 @@ def results_table(title: str, *headings: str, rows: Iterable[Iterable[str]] = ()
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place else "left", overflow="fold")
+    for column, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if column else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def cells_of(columns: Mapping[str, Callable[[Row], str]], row: Row) -> tuple[str, ...]:
+    """Return the cells of a row; `columns` maps each heading to a function that gives the row's text."""
+    return tuple(text(row) for text in columns.values())
 
 
 def print_results(table: Table, *notes: str) -> None:

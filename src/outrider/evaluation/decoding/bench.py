@@ -22,7 +22,13 @@ from outrider.decoding.drafting.retrieval.drafts import MODEL
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.common.plots import draw_speeds, draw_speedups, draw_timelines
-from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
+from outrider.evaluation.common.tables import (
+    cells_of,
+    interval_text,
+    optional,
+    print_results,
+    results_table,
+)
 from outrider.evaluation.decoding.comparison import (
     Figures,
     configuration,
@@ -128,14 +134,14 @@ def measure_all(
     result: dict[str, dict[str, Any]] = {"regimes": {}, "replayed": {}, "bounds": {}}
     measured: dict[str, Measured] = {}
     for name, regime in tracked(regimes.items(), "regimes"):
-        made_up = measure_regime(regime, synthetic_models(regime, seed), requests, seed)
-        own = measure_regime(regime, shipped, frames, seed, drafters)
-        result["regimes"][name] = {strategy: asdict(row) for strategy, row in made_up.items()}
-        result["replayed"][name] = {strategy: asdict(row) for strategy, row in own.items()}
-        limit = limit_of(regime, "outrider", made_up["sd"].tokens_per_round)
-        bound = bound_figures(schedule_bound(regime), limit, made_up)
+        synthetic = measure_regime(regime, synthetic_models(regime, seed), requests, seed)
+        shipped_rows = measure_regime(regime, shipped, frames, seed, drafters)
+        result["regimes"][name] = {strategy: asdict(row) for strategy, row in synthetic.items()}
+        result["replayed"][name] = {strategy: asdict(row) for strategy, row in shipped_rows.items()}
+        limit = limit_of(regime, "outrider", synthetic["sd"].tokens_per_round)
+        bound = bound_figures(schedule_bound(regime), limit, synthetic)
         result["bounds"][name] = asdict(bound)
-        measured[name] = Measured(made_up, own, bound)
+        measured[name] = Measured(synthetic, shipped_rows, bound)
     print_measured(measured)
     return result
 
@@ -191,8 +197,10 @@ def round_trip_speedups(regime: Regime, round_trips_ms: Sequence[float], seed: i
     """Return the speed-up of every strategy at each round trip; only the network changes."""
     speedups: dict[str, list[float]] = {strategy: [] for strategy in STRATEGIES}
     for round_trip_ms in round_trips_ms:
-        there = regime.at_round_trip(round_trip_ms)
-        figures = measure_regime(there, synthetic_models(there, seed), synthetic_requests(SWEEP_TEXTS), seed)
+        regime_there = regime.at_round_trip(round_trip_ms)
+        figures = measure_regime(
+            regime_there, synthetic_models(regime_there, seed), synthetic_requests(SWEEP_TEXTS), seed
+        )
         for strategy, row in figures.items():
             speedups[strategy].append(row.speedup_vs_ar)
     return speedups
@@ -223,11 +231,16 @@ def print_measured(measured: Mapping[str, Measured]) -> None:
     """Print one regime with all its figures, or several with their speeds alone."""
     rows = {
         (name, texts): figures
-        for name, one in measured.items()
-        for texts, figures in (("synthetic", one.synthetic), ("shipped pair", one.shipped))
+        for name, regime_figures in measured.items()
+        for texts, figures in (
+            ("synthetic", regime_figures.synthetic),
+            ("shipped pair", regime_figures.shipped),
+        )
     }
     table = _whole_table(rows) if len(measured) == 1 else _speeds_table(rows)
-    print_results(table, *(_bound_text(name, one.bound) for name, one in measured.items()))
+    print_results(
+        table, *(_bound_text(name, regime_figures.bound) for name, regime_figures in measured.items())
+    )
 
 
 def _bound_text(name: str, bound: Bound) -> str:
@@ -272,7 +285,7 @@ def _whole_table(rows: Mapping[tuple[str, str], Mapping[str, Figures]]) -> Table
     for (_, texts), figures in rows.items():
         table.add_section()
         for strategy, row in figures.items():
-            table.add_row(texts, strategy, *(text(row) for text in _COLUMNS.values()))
+            table.add_row(texts, strategy, *cells_of(_COLUMNS, row))
     return table
 
 

@@ -36,8 +36,8 @@ from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.evaluation.common.choices import chosen_mechanisms
-from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.decoding.mechanisms import rounded
+from outrider.evaluation.common.rounding import rounded
+from outrider.evaluation.common.tables import cells_of, print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.wire.codec import frame_bytes
 
@@ -134,9 +134,9 @@ def _right(place: TextEnd) -> int:
     return place.digest % NUM_CHOICES
 
 
-def _choice(place: TextEnd, lot: int, chance: float) -> int:
-    """Return the target's choice with probability `chance`, else another token."""
-    is_right = (place.digest // (NUM_CHOICES * 7**lot)) % 1000 < 1000 * chance
+def _choice(place: TextEnd, salt: int, probability: float) -> int:
+    """Return the target's choice with probability `probability`, else another token."""
+    is_right = (place.digest // (NUM_CHOICES * 7**salt)) % 1000 < 1000 * probability
     return _right(place) if is_right else (_right(place) + 1) % NUM_CHOICES
 
 
@@ -189,7 +189,7 @@ def window_speeds(commits: Commits, step_s: float, after: int) -> list[float]:
 
 
 @dataclass(frozen=True)
-class ThroughChange:
+class AfterChange:
     """Speeds over `ar` under one condition.
 
     `slowest`: the slowest settled window of all sessions. `median`: the median of each session's slowest.
@@ -203,11 +203,11 @@ class ThroughChange:
     at_change: float
 
 
-def through_change(texts: Sequence[Commits], step_s: float) -> ThroughChange:
+def figures_after(texts: Sequence[Commits], step_s: float) -> AfterChange:
     """Return the figures of texts under one condition, from different sessions."""
     settled = [speeds for text in texts if (speeds := window_speeds(text, step_s, SETTLED))]
     every = [speed for speeds in settled for speed in speeds]
-    return ThroughChange(
+    return AfterChange(
         min(every, default=1.0),
         statistics.median(map(min, settled)) if settled else 1.0,
         sum(speed < BOUND for speed in every) / max(1, len(every)),
@@ -221,7 +221,7 @@ def measure_changes(
     cloud_drafts: bool,
     tuning: AdaptiveTuning = DEFAULT_TUNING,
     changes: Mapping[str, Conditions] = CHANGES,
-) -> dict[str, ThroughChange]:
+) -> dict[str, AfterChange]:
     """Return the figures of `outrider` after each change, and back under the usual conditions."""
     texts: dict[str, list[Commits]] = {name: [] for name in (*changes, BACK)}
     for number in range(sessions):
@@ -232,7 +232,10 @@ def measure_changes(
         written = write_session(conditions, "outrider", f"{seed}/{number}", cloud_drafts, tuning)
         for name, text in list(zip(names, written, strict=True))[1:]:
             texts[name].append(text)
-    return {name: through_change(some, changes.get(name, USUAL).step_s) for name, some in texts.items()}
+    return {
+        name: figures_after(session_texts, changes.get(name, USUAL).step_s)
+        for name, session_texts in texts.items()
+    }
 
 
 def bench_changes(
@@ -250,23 +253,23 @@ def bench_changes(
     if not 1 <= sessions <= MAX_SESSIONS or seed < 0:
         raise ConfigError(f"changes={sessions} must be a number from 1 to {MAX_SESSIONS}, seed at least 0")
     tunings = {FULL: DEFAULT_TUNING}
-    tunings |= {f"without {one}": DEFAULT_TUNING.without(one) for one in chosen_mechanisms(ablate)}
+    tunings |= {f"without {name}": DEFAULT_TUNING.without(name) for name in chosen_mechanisms(ablate)}
     result: dict[str, Any] = {"sessions": sessions, "seed": seed, "windows": {}}
-    found: dict[tuple[str, str], dict[str, ThroughChange]] = {}
+    figures_by_run: dict[tuple[str, str], dict[str, AfterChange]] = {}
     runs = [(engine, drafts) for engine in tunings for drafts in DRAFTS]
     for engine, drafts in tracked(runs, "sessions"):
-        one = measure_changes(sessions, seed, DRAFTS[drafts], tunings[engine], changes)
-        found[engine, drafts] = one
-        figures = {name: asdict(reached) for name, reached in one.items()}
-        result["windows"].setdefault(engine, {})[drafts] = figures
+        after_change = measure_changes(sessions, seed, DRAFTS[drafts], tunings[engine], changes)
+        figures_by_run[engine, drafts] = after_change
+        as_json = {name: asdict(figures) for name, figures in after_change.items()}
+        result["windows"].setdefault(engine, {})[drafts] = as_json
         write_figures(json_file, rounded(result))
-    print_results(changes_table(found))
+    print_results(changes_table(figures_by_run))
     return result
 
 
 DRAFTS = {"both ends": True, "robot": False}
 """Where drafts are made, and whether the cloud makes some."""
-CHANGES_COLUMNS: Mapping[str, Callable[[ThroughChange], str]] = {
+CHANGES_COLUMNS: Mapping[str, Callable[[AfterChange], str]] = {
     "slowest window": lambda one: f"{one.slowest:.2f}",
     "its median": lambda one: f"{one.median:.2f}",
     f"below {BOUND}": lambda one: f"{one.share_below:.1%}",
@@ -274,11 +277,11 @@ CHANGES_COLUMNS: Mapping[str, Callable[[ThroughChange], str]] = {
 }
 
 
-def changes_table(found: Mapping[tuple[str, str], Mapping[str, ThroughChange]]) -> Table:
+def changes_table(figures_by_run: Mapping[tuple[str, str], Mapping[str, AfterChange]]) -> Table:
     """Return a row for each condition, by engine and by where drafts are made."""
     table = results_table("windows after a change, over ar", "after", "engine", "drafts", *CHANGES_COLUMNS)
-    for (engine, drafts), reached in found.items():
+    for (engine, drafts), by_condition in figures_by_run.items():
         table.add_section()
-        for name, one in reached.items():
-            table.add_row(name, engine, drafts, *(text(one) for text in CHANGES_COLUMNS.values()))
+        for name, figures in by_condition.items():
+            table.add_row(name, engine, drafts, *cells_of(CHANGES_COLUMNS, figures))
     return table

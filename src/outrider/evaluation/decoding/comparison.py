@@ -21,7 +21,11 @@ from outrider.decoding.simulation.timeline import Observer
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.evaluation.common.intervals import Interval, speedup_interval
-from outrider.evaluation.decoding.expectations import formula_tokens_per_s, limit_of, mended_tokens_per_s
+from outrider.evaluation.decoding.expectations import (
+    completed_formula_tokens_per_s,
+    formula_tokens_per_s,
+    limit_of,
+)
 from outrider.evaluation.decoding.regimes import Regime
 from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_per_s
 from outrider.runtime.datasets.held_out import Pair, held_out_prompts
@@ -44,7 +48,8 @@ class Figures:
     Speeds leave out the prompt; None is for what is not known or does not apply. `fraction_of_limit`: the
     speed as a share of the tokens per round of `sd` / max(verification, drafts of a round).
     `formula_tokens_per_s`: by the paper's formula, at the regime's acceptance and misses.
-    `ratio_to_mended`: the speed over that formula, completed by what it leaves out (`mended_tokens_per_s`).
+    `ratio_to_mended`: the speed over that formula, completed by what it leaves out
+    (`completed_formula_tokens_per_s`).
     `paper_speedup`: what the paper measured. `speedup_interval`: a 95 % interval by a bootstrap over the
     texts.
     """
@@ -85,23 +90,23 @@ def schedule_bound(regime: Regime) -> float:
 
     The schedule reads exits at no cost, or at the cost of always reading them, whichever is faster.
     """
-    made_up = synthetic_settings(regime, seed=0)
-    chances, sampled = made_up.exit_agreement, regime.temperature > 0.0
+    settings = synthetic_settings(regime, seed=0)
+    chances, sampled = settings.exit_agreement, regime.temperature > 0.0
     predicted = tuple(chance - before for before, chance in zip((0.0, *chances[:-1]), chances, strict=True))
     conditions = [
         Conditions(
             draft_token_s=regime.draft_token_ms / 1e3,
             step_s=regime.step_s,
-            verify_s=regime.verify_s(heard),
+            verify_s=regime.verify_s(reads_exits),
             round_trip_s=regime.round_trip_s,
             acceptance_rate=regime.rate,
-            second_choice=second_choice_rate(made_up.confidence, made_up.second_choice, sampled),
+            second_choice=second_choice_rate(settings.confidence, settings.second_choice, sampled),
             predicted=predicted,
             exit_fractions=tuple((number + 1) / (len(chances) + 1) for number in range(len(chances))),
         )
-        for heard in (False, True)  # a longer verification gives the robot more time to draft
+        for reads_exits in (False, True)  # a longer verification gives the robot more time to draft
     ]
-    return max(best_tokens_per_s(one, LONGEST_CHUNK) for one in conditions)
+    return max(best_tokens_per_s(condition, LONGEST_CHUNK) for condition in conditions)
 
 
 def synthetic_requests(texts: int, tokens: int = TEXT_TOKENS) -> list[DecodeRequest]:
@@ -195,14 +200,14 @@ def figures_of(
     `before`: the figures of `ar` and `sd` on the same texts, unless this is one of them.
     """
     tokens = sum(len(text.token_ids) for text in texts)
-    rounds = [one for text in texts for one in text.rounds]
-    foresight = [text.speculation for text in texts]
-    misses = sum(one.misses for one in foresight)
-    judged = misses + sum(one.hint_hits + one.guess_hits for one in foresight)
-    exits = [exit_index + 1 for one in foresight for exit_index in one.hit_exits]
+    rounds = [round_stats for text in texts for round_stats in text.rounds]
+    speculations = [text.speculation for text in texts]
+    misses = sum(round_stats.misses for round_stats in speculations)
+    judged = misses + sum(round_stats.hint_hits + round_stats.guess_hits for round_stats in speculations)
+    exits = [exit_index + 1 for round_stats in speculations for exit_index in round_stats.hit_exits]
     tokens_per_s = tokens / sum(text.elapsed_s for text in texts)
-    tokens_per_round = sum(one.emitted for one in rounds) / len(rounds)
-    of_a_chunk = before["sd"].tokens_per_round if "sd" in before else tokens_per_round
+    tokens_per_round = sum(round_stats.emitted for round_stats in rounds) / len(rounds)
+    tokens_per_chunk = before["sd"].tokens_per_round if "sd" in before else tokens_per_round
     formula = formula_tokens_per_s(regime, strategy)
     return Figures(
         tokens_per_s=tokens_per_s,
@@ -211,17 +216,17 @@ def figures_of(
         cache_miss_rate=misses / judged if judged else None,
         avg_exit=statistics.mean(exits) if exits else None,
         target_passes_per_token=sum(text.target_passes for text in texts) / tokens,
-        bytes_up_per_token=sum(one.bytes_up for one in foresight) / tokens,
-        bytes_down_per_token=sum(one.bytes_down for one in foresight) / tokens,
-        fraction_of_limit=tokens_per_s / limit_of(regime, strategy, of_a_chunk),
+        bytes_up_per_token=sum(round_stats.bytes_up for round_stats in speculations) / tokens,
+        bytes_down_per_token=sum(round_stats.bytes_down for round_stats in speculations) / tokens,
+        fraction_of_limit=tokens_per_s / limit_of(regime, strategy, tokens_per_chunk),
         formula_tokens_per_s=formula,
         ratio_to_formula=_ratio(tokens_per_s, formula),
-        ratio_to_mended=_ratio(tokens_per_s, mended_tokens_per_s(regime, strategy)),
+        ratio_to_mended=_ratio(tokens_per_s, completed_formula_tokens_per_s(regime, strategy)),
         paper_speedup=regime.measured.get(strategy),
     )
 
 
-def _tokens_s(texts: Sequence[Decoded]) -> list[tuple[float, float]]:
+def _tokens_and_seconds(texts: Sequence[Decoded]) -> list[tuple[float, float]]:
     return [(float(len(text.token_ids)), text.elapsed_s) for text in texts]
 
 
@@ -238,11 +243,11 @@ def measure_regime(
 ) -> dict[str, Figures]:
     """Measure all strategies, `ar` and `sd` first, on the same texts."""
     figures: dict[str, Figures] = {}
-    alone: list[Decoded] = []
+    ar_texts: list[Decoded] = []
     for strategy in STRATEGIES:
         config = configuration(regime, strategy, drafters)
         texts = decode_all(config, pair, world_of(regime, config.scheme, seed), requests)
-        alone = alone or texts
-        interval = speedup_interval(_tokens_s(texts), _tokens_s(alone))
+        ar_texts = ar_texts or texts
+        interval = speedup_interval(_tokens_and_seconds(texts), _tokens_and_seconds(ar_texts))
         figures[strategy] = replace(figures_of(regime, strategy, texts, figures), speedup_interval=interval)
     return figures

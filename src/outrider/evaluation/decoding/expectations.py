@@ -41,7 +41,7 @@ def formula_tokens_per_s(regime: Regime, strategy: str) -> float | None:
     return None if round_s is None else regime.expected_tokens / round_s
 
 
-def mended_tokens_per_s(regime: Regime, strategy: str) -> float | None:
+def completed_formula_tokens_per_s(regime: Regime, strategy: str) -> float | None:
     """Return tokens per second by the paper's formula, completed by what it leaves out.
 
     FSD's hits wait for unfinished drafts. PicoSpec verifies parts of a batch, and has no token of the
@@ -61,7 +61,7 @@ def mended_tokens_per_s(regime: Regime, strategy: str) -> float | None:
 
 def _verify_s(regime: Regime, strategy: str) -> float:
     """Return the seconds of a verification, with early exits if the strategy always reads them."""
-    return regime.verify_s(heard=STRATEGIES[strategy].hints == "all")
+    return regime.verify_s(reads_exits=STRATEGIES[strategy].hints == "all")
 
 
 def limit_of(regime: Regime, strategy: str, tokens_per_round: float) -> float:

@@ -22,14 +22,14 @@ from outrider.core.values import Verified
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.rounding import rounded
+from outrider.evaluation.common.tables import cells_of, print_results, results_table
 from outrider.evaluation.decoding.comparison import (
     configuration,
     synthetic_models,
     synthetic_requests,
     world_of,
 )
-from outrider.evaluation.decoding.mechanisms import rounded
 from outrider.evaluation.decoding.regimes import Regime, load_regimes
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair
@@ -54,11 +54,11 @@ STRATEGY = "outrider"
 class Written:
     """The cost of texts. `line_s`: seconds to the verified first line of each, sorted.
 
-    `stand_s`: the longest wait for verified tokens. `work_s`: the target's working time.
+    `longest_wait_s`: the longest wait for verified tokens. `work_s`: the target's working time.
     """
 
     line_s: Sequence[float]
-    stand_s: float
+    longest_wait_s: float
     work_s: float
     prompts: int
     num_bytes: int
@@ -102,23 +102,23 @@ def write_texts(pair: Pair, regime: Regime, worlds: Sequence[VirtualWorld], text
     decoder = VirtualDecoder(pair.target, pair.draft, config, worlds[0], observe, second=second)
     over_s = max((outage.end_s for world in worlds for outage in world.outages), default=0.0)
     lines: list[float] = []
-    stand_s, num_bytes = 0.0, 0
+    longest_wait_s, num_bytes = 0.0, 0
     written: list[tuple[int, ...]] = []
     for number, request in enumerate(synthetic_requests(MAX_TEXTS, TEXT_TOKENS)):
         if number >= texts and decoder.now_s >= over_s:
             break
         commits: list[tuple[float, int]] = []
 
-        def note(verified: Verified, commits: list[tuple[float, int]] = commits) -> None:
+        def record_commit(verified: Verified, commits: list[tuple[float, int]] = commits) -> None:
             commits.append((verified.elapsed_s, len(verified.token_ids)))
 
-        decoded = decoder.decode(request, note)
+        decoded = decoder.decode(request, record_commit)
         lines.append(_line_s(commits))
         times = [0.0, *(at_s for at_s, _ in commits)]
-        stand_s = max(stand_s, *(after - before for before, after in pairwise(times)))
+        longest_wait_s = max(longest_wait_s, *(after - before for before, after in pairwise(times)))
         num_bytes += decoded.speculation.bytes_up + decoded.speculation.bytes_down
         written.append(decoded.token_ids)
-    return Written(sorted(lines), stand_s, work_s, prompts, num_bytes, decoder.num_hedged, written)
+    return Written(sorted(lines), longest_wait_s, work_s, prompts, num_bytes, decoder.num_hedged, written)
 
 
 def _line_s(commits: Sequence[tuple[float, int]]) -> float:
@@ -130,27 +130,27 @@ def _line_s(commits: Sequence[tuple[float, int]]) -> float:
     return commits[-1][0]
 
 
-def compare(one: Written, two: Written) -> HedgedFigures:
+def compare(single: Written, double: Written) -> HedgedFigures:
     """Return the figures of one verifier against two; work, prompts and bytes are compared per text."""
-    share = len(one.line_s) / len(two.line_s)
-    p99, hedged = one.percentile_ms(0.99), two.percentile_ms(0.99)
+    share = len(single.line_s) / len(double.line_s)
+    p99, hedged_p99 = single.percentile_ms(0.99), double.percentile_ms(0.99)
     return HedgedFigures(
-        median_ms=one.percentile_ms(0.5),
+        median_ms=single.percentile_ms(0.5),
         p99_ms=p99,
-        hedged_median_ms=two.percentile_ms(0.5),
-        hedged_p99_ms=hedged,
-        tail_gain=p99 / hedged,
-        work=two.work_s / one.work_s * share,
-        prompts=two.prompts / one.prompts * share,
-        num_bytes=two.num_bytes / one.num_bytes * share,
-        hedged_share=two.hedged / len(two.line_s),
-        stand_ms=1e3 * one.stand_s,
-        hedged_stand_ms=1e3 * two.stand_s,
-        same_texts=all(a == b for a, b in zip(one.tokens, two.tokens, strict=False)),
+        hedged_median_ms=double.percentile_ms(0.5),
+        hedged_p99_ms=hedged_p99,
+        tail_gain=p99 / hedged_p99,
+        work=double.work_s / single.work_s * share,
+        prompts=double.prompts / single.prompts * share,
+        num_bytes=double.num_bytes / single.num_bytes * share,
+        hedged_share=double.hedged / len(double.line_s),
+        stand_ms=1e3 * single.longest_wait_s,
+        hedged_stand_ms=1e3 * double.longest_wait_s,
+        same_texts=all(a == b for a, b in zip(single.tokens, double.tokens, strict=False)),
     )
 
 
-def bursty(world: VirtualWorld, bursts: tuple[float, float]) -> VirtualWorld:
+def with_bursts(world: VirtualWorld, bursts: tuple[float, float]) -> VirtualWorld:
     """Return the world with bursts on both directions of its link.
 
     `bursts` are their mean length and distance in seconds.
@@ -162,7 +162,7 @@ def bursty(world: VirtualWorld, bursts: tuple[float, float]) -> VirtualWorld:
     return replace(world, uplink=broken(world.uplink), downlink=broken(world.downlink))
 
 
-def killed(worlds: Sequence[VirtualWorld], kills: int, seed: int) -> list[VirtualWorld]:
+def with_kills(worlds: Sequence[VirtualWorld], kills: int, seed: int) -> list[VirtualWorld]:
     """Return the worlds with `kills` kills of their verifiers in all, in turn, each down for DOWN_S."""
     rng = random.Random(f"kills/{seed}")
     starts_s = [KILL_EVERY_S * (number + 1) + rng.random() for number in range(kills)]
@@ -173,7 +173,7 @@ def killed(worlds: Sequence[VirtualWorld], kills: int, seed: int) -> list[Virtua
 def measure_hedging(regime: Regime, name: str, texts: int, seed: int) -> HedgedFigures:
     """Return what a second verifier gains under one kind of bursts."""
     pair = synthetic_models(regime, seed)
-    world = bursty(world_of(regime, configuration(regime, STRATEGY).scheme, seed), BURSTS[name])
+    world = with_bursts(world_of(regime, configuration(regime, STRATEGY).scheme, seed), BURSTS[name])
     return compare(write_texts(pair, regime, [world], texts), write_texts(pair, regime, [world] * 2, texts))
 
 
@@ -181,8 +181,8 @@ def measure_kills(regime: Regime, texts: int, seed: int, kills: int) -> HedgedFi
     """Return what a second verifier gains if verifiers are killed; a single one is killed as often."""
     pair = synthetic_models(regime, seed)
     world = world_of(regime, configuration(regime, STRATEGY).scheme, seed)
-    one, two = killed([world], kills, seed), killed([world] * 2, kills, seed)
-    return compare(write_texts(pair, regime, one, texts), write_texts(pair, regime, two, texts))
+    single, hedged = with_kills([world], kills, seed), with_kills([world] * 2, kills, seed)
+    return compare(write_texts(pair, regime, single, texts), write_texts(pair, regime, hedged, texts))
 
 
 def bench_hedging(texts: int = 1000, seed: int = 0, json_file: Path | None = None) -> dict[str, Any]:
@@ -193,20 +193,20 @@ def bench_hedging(texts: int = 1000, seed: int = 0, json_file: Path | None = Non
     if not 100 <= texts <= MAX_TEXTS or seed < 0:
         raise ConfigError(f"texts={texts} must be a number from 100 to {MAX_TEXTS}, seed at least 0")
     result: dict[str, Any] = {"texts": texts, "seed": seed, "kills": KILLS, "conditions": []}
-    found: dict[tuple[str, str], HedgedFigures] = {}
+    figures: dict[tuple[str, str], HedgedFigures] = {}
     regimes = load_regimes(REGIMES)
     runs = [(name, bursts) for name in regimes for bursts in (*BURSTS, "")]
     for name, bursts in tracked(runs, "conditions"):
         regime = regimes[name]
-        one = (
+        row = (
             measure_hedging(regime, bursts, texts, seed)
             if bursts
             else measure_kills(regime, texts, seed, KILLS)
         )
-        found[name, bursts or f"{KILLS} kills"] = one
-        result["conditions"].append({"link": name, "losses": bursts or f"{KILLS} kills", **asdict(one)})
+        figures[name, bursts or f"{KILLS} kills"] = row
+        result["conditions"].append({"link": name, "losses": bursts or f"{KILLS} kills", **asdict(row)})
         write_figures(json_file, rounded(result))
-    print_results(hedging_table(found))
+    print_results(hedging_table(figures))
     return result
 
 
@@ -223,7 +223,7 @@ COLUMNS: Mapping[str, Callable[[HedgedFigures], str]] = {
 }
 
 
-def hedging_table(found: Mapping[tuple[str, str], HedgedFigures]) -> Table:
+def hedging_table(figures: Mapping[tuple[str, str], HedgedFigures]) -> Table:
     """Return a row for each condition."""
-    rows = ((*names, *(text(one) for text in COLUMNS.values())) for names, one in found.items())
+    rows = ((*names, *cells_of(COLUMNS, row)) for names, row in figures.items())
     return results_table("one verifier and two", "link", "losses", *COLUMNS, rows=rows)

@@ -94,11 +94,11 @@ def measure_live(
     finally:
         decoder.close()
     tokens = sum(len(text.token_ids) for text in texts)
-    rounds = [one for text in texts for one in text.rounds]
+    rounds = [round_stats for text in texts for round_stats in text.rounds]
     return LiveFigures(
         tokens_per_s=speed,
         clock_tokens_per_s=_on_the_clock(regime, strategy, clock_pair, prompts),
-        tokens_per_round=sum(one.emitted for one in rounds) / len(rounds),
+        tokens_per_round=sum(round_stats.emitted for round_stats in rounds) / len(rounds),
         bytes_up_per_token=sum(text.speculation.bytes_up for text in texts) / tokens,
         bytes_down_per_token=sum(text.speculation.bytes_down for text in texts) / tokens,
         late_share=decoder.pacer.late_s / sum(text.elapsed_s for text in texts),
@@ -130,8 +130,8 @@ def in_order(rows: Mapping[str, LiveFigures]) -> tuple[int, int]:
     Pairs less than `ALIKE` apart on the clock have no order there.
     """
     pairs = [
-        (one, other) if one.clock_tokens_per_s > other.clock_tokens_per_s else (other, one)
-        for one, other in itertools.combinations(rows.values(), 2)
+        (first, second) if first.clock_tokens_per_s > second.clock_tokens_per_s else (second, first)
+        for first, second in itertools.combinations(rows.values(), 2)
     ]
     ordered = [
         (fast, slow)
@@ -168,8 +168,8 @@ def bench_live(
             }
         for strategy, row in rows.items():
             table.add_row(name, strategy, *_cells(row, rows["ar"]))
-        held, ordered = in_order(rows)
-        result["in_order"] += held
+        num_in_order, ordered = in_order(rows)
+        result["in_order"] += num_in_order
         result["pairs"] += ordered
         result["regimes"][name] = {strategy: asdict(row) for strategy, row in rows.items()}
         write_figures(json_file, result)

@@ -18,6 +18,7 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.common.intervals import percentile
+from outrider.evaluation.common.rounding import rounded
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import (
     configuration,
@@ -28,8 +29,13 @@ from outrider.evaluation.decoding.comparison import (
     synthetic_requests,
     world_of,
 )
-from outrider.evaluation.decoding.fleets import NUM_DRAFT_TOKENS, Batching, published_fleet, tokens_until
-from outrider.evaluation.decoding.regimes import Regime, exits_apart
+from outrider.evaluation.decoding.published_server import (
+    NUM_DRAFT_TOKENS,
+    Batching,
+    published_fleet,
+    tokens_until,
+)
+from outrider.evaluation.decoding.regimes import Regime, with_separate_exit_times
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, load_pair
 
@@ -94,7 +100,7 @@ def synthetic_conditions(regimes: Mapping[str, Regime], texts: int, seed: int) -
     requests = synthetic_requests(texts)
     conditions: dict[str, Condition] = {}
     for name, regime in regimes.items():
-        apart = exits_apart(regime)
+        apart = with_separate_exit_times(regime)
         models, models_apart = synthetic_models(regime, seed), synthetic_models(apart, seed)
         conditions[name] = partial(regime_speed, regime, models, requests, seed)
         conditions[f"{name}, drafts at both ends"] = partial(
@@ -184,33 +190,26 @@ def bench_ablation(
     ar = {name: measure("ar", DEFAULT_TUNING) for name, measure in tracked(conditions.items(), "ar")}
     full = speeds_over_ar(conditions, ar, DEFAULT_TUNING)
     best = {
-        name: max(measure(one, DEFAULT_TUNING) / ar[name] for one in alternatives)
+        name: max(measure(alternative, DEFAULT_TUNING) / ar[name] for alternative in alternatives)
         for name, measure in conditions.items()
         if alternatives
     }
     result: dict[str, Any] = {"speedup_vs_ar": full, "best_alternative_vs_ar": best, "ablations": {}}
-    found: dict[str, Ablation] = {}
+    ablations: dict[str, Ablation] = {}
     for name in tracked(mechanisms, "mechanisms"):
         without = speeds_over_ar(conditions, ar, DEFAULT_TUNING.without(name))
-        found[name] = ablation_of(full, without, best)
-        result["ablations"][name] = asdict(found[name])
+        ablations[name] = ablation_of(full, without, best)
+        result["ablations"][name] = asdict(ablations[name])
         write_figures(json_file, rounded(result))
-    print_results(ablations_table(found))
+    print_results(ablations_table(ablations))
     return result
 
 
-def rounded(figures: Any) -> Any:
-    """Return the figures with four decimals: further ones are noise."""
-    if isinstance(figures, dict):
-        return {name: rounded(figure) for name, figure in figures.items()}
-    return round(figures, 4) if isinstance(figures, float) else figures
-
-
-def ablations_table(found: Mapping[str, Ablation]) -> Table:
+def ablations_table(ablations: Mapping[str, Ablation]) -> Table:
     """Return a table of how the speed changes without each mechanism."""
     table = results_table("change in speed without", "mechanism", *ABLATION_COLUMNS)
-    for name, one in found.items():
-        figures = [getattr(one, field) for field in ABLATION_COLUMNS.values()]
+    for name, ablation in ablations.items():
+        figures = [getattr(ablation, field) for field in ABLATION_COLUMNS.values()]
         table.add_row(name, *("" if figure is None else f"{figure:+.1%}" for figure in figures))
     return table
 

@@ -51,8 +51,13 @@ def round_overheads_ms(text: Decoded, waits: bool) -> list[float]:
     """
     models_s = sum if waits else max
     return [
-        (one.finished_s - one.started_s - models_s((one.draft_s, one.verify_s))) * 1e3
-        for one in text.rounds[1:]
+        (
+            round_stats.finished_s
+            - round_stats.started_s
+            - models_s((round_stats.draft_s, round_stats.verify_s))
+        )
+        * 1e3
+        for round_stats in text.rounds[1:]
     ]
 
 
@@ -63,9 +68,9 @@ def measure_overhead(endpoint: str, strategy: str, texts: int, temperature: floa
     cpu_s = time.process_time() - cpu_s
     rounds = sum(len(text.rounds) for text in decoded)
     waits = strategy in WAITING
-    left_ms = [ms for text in decoded for ms in round_overheads_ms(text, waits)]
+    overheads_ms = [ms for text in decoded for ms in round_overheads_ms(text, waits)]
     return Overhead(
-        strategy, rounds, statistics.median(left_ms), percentile(left_ms, 0.9), cpu_s / rounds * 1e3
+        strategy, rounds, statistics.median(overheads_ms), percentile(overheads_ms, 0.9), cpu_s / rounds * 1e3
     )
 
 

@@ -36,13 +36,11 @@ def random_regimes(number: int, seed: int) -> dict[str, Regime]:
     if not 1 <= number <= MAX_REGIMES:
         raise ConfigError(f"random_regimes={number} must be a number from 1 to {MAX_REGIMES}")
     rng = random.Random(f"regimes/{seed}")
-    regimes = [
-        _regime({name: _drawn(rng, *limits) for name, limits in RANGES.items()}) for _ in range(number)
-    ]
-    return {f"random-{seed}-{place}": regime for place, regime in enumerate(regimes)}
+    regimes = [_regime({name: _draw(rng, *limits) for name, limits in RANGES.items()}) for _ in range(number)]
+    return {f"random-{seed}-{index}": regime for index, regime in enumerate(regimes)}
 
 
-def _drawn(rng: random.Random, low: float, high: float) -> float:
+def _draw(rng: random.Random, low: float, high: float) -> float:
     """Draw log-uniformly, rounded to three digits so that the value can be printed in full."""
     return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.3g}")
 

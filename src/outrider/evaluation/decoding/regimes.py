@@ -146,9 +146,9 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """The time of a forward of the target in seconds."""
         return self.step_ms / 1e3
 
-    def verify_s(self, heard: bool = True) -> float:
-        """Return the seconds of a verification; `heard`: whether its early exits are read."""
-        return self.verify_ms / 1e3 + (self.exits.number * self._verify_exit_s if heard else 0.0)
+    def verify_s(self, reads_exits: bool = True) -> float:
+        """Return the seconds of a verification; `reads_exits`: whether its early exits are read."""
+        return self.verify_ms / 1e3 + (self.exits.number * self._verify_exit_s if reads_exits else 0.0)
 
     @property
     def round_trip_s(self) -> float:
@@ -175,7 +175,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             draft_token_s=self.draft_token_ms / 1e3,
             draft_branch_s=self.branch_cost * self.draft_token_ms / 1e3,
             target_prefill_s=0.0,
-            verify_s=self.verify_s(heard=False) - self.rows_ms / 1e3,
+            verify_s=self.verify_s(reads_exits=False) - self.rows_ms / 1e3,
             verify_token_s=token_s,
             step_s=self.step_s,
             step_exit_s=self.exit_ms / 1e3,
@@ -232,7 +232,7 @@ def _bytes_per_s(mbps: float | None) -> float:
     return _UNLIMITED if mbps is None else mbps * _BYTES_PER_MEGABIT
 
 
-def with_dear_rows(regime: Regime) -> Regime:
+def with_costly_rows(regime: Regime) -> Regime:
     """Return the regime with a tenth of a step added to a verification for each drafted token."""
     token_ms = 0.1 * regime.step_ms
     whole_ms = regime.verify_ms + regime.num_draft_tokens * token_ms
@@ -250,7 +250,7 @@ def without_exits(regime: Regime) -> Regime:
     return msgspec.structs.replace(regime, exits=exits, verify_ms=verify_ms)
 
 
-def exits_apart(regime: Regime) -> Regime:
+def with_separate_exit_times(regime: Regime) -> Regime:
     """Return the regime with the time of exits taken out of `verify_ms` (`without_exits`)."""
     if not regime.exits.in_verification:
         return regime
@@ -269,7 +269,7 @@ def with_full_heads(regime: Regime) -> Regime:
 
 
 VARIANTS: dict[str, Callable[[Regime], Regime]] = {
-    "rows": with_dear_rows,
+    "rows": with_costly_rows,
     "full-head-exits": with_full_heads,
     "whole-forwards": lambda regime: msgspec.structs.replace(regime, abortable=False),
     "fewer-second-choices": lambda regime: msgspec.structs.replace(regime, second_choice=0.3),

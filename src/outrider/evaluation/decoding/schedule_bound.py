@@ -102,25 +102,25 @@ class _Process:
 
     def improve(self, rate: float, values: np.ndarray, policy: np.ndarray) -> np.ndarray:
         """Return each state's best action for these values; the current one if no other is better."""
-        worth = np.full((len(self._actions), self.num_states), -np.inf)
+        action_values = np.full((len(self._actions), self.num_states), -np.inf)
         for action, (tokens, seconds, moves) in enumerate(self._actions):
             ahead = sum(chance * values[targets] for chance, targets in moves)
-            worth[action] = np.where(self._allowed[action], tokens - rate * seconds + ahead, -np.inf)
-        best = worth.argmax(0)
+            action_values[action] = np.where(self._allowed[action], tokens - rate * seconds + ahead, -np.inf)
+        best = action_values.argmax(0)
         states = np.arange(self.num_states)
-        return np.where(worth[best, states] > worth[policy, states] + 1e-9, best, policy)
+        return np.where(action_values[best, states] > action_values[policy, states] + 1e-9, best, policy)
 
     def _verification(self, available: np.ndarray, drafted: int) -> _Action:
         """Return a verification's tokens, seconds, and next states with their probabilities."""
-        given = self._conditions
-        duration_s = given.verify_s if drafted else given.step_s
-        gained = available + duration_s / given.draft_token_s
-        rate = given.acceptance_rate + (1.0 - given.acceptance_rate) * given.second_choice
+        conditions = self._conditions
+        duration_s = conditions.verify_s if drafted else conditions.step_s
+        gained = available + duration_s / conditions.draft_token_s
+        rate = conditions.acceptance_rate + (1.0 - conditions.acceptance_rate) * conditions.second_choice
         foreseen = rate ** (drafted + 1)
         drafted_on = self._states(gained - drafted - 1.0)
         moves = []
         for chance, known_s in self._roots(duration_s):
-            start = (known_s - given.round_trip_s) / given.draft_token_s
+            start = (known_s - conditions.round_trip_s) / conditions.draft_token_s
             known = self._states(np.full(self.num_states, start))
             # A foreseen outcome may be known for sure before it could be drafted.
             moves.append((foreseen * chance, np.maximum(drafted_on, known)))
@@ -129,12 +129,12 @@ class _Process:
 
     def _roots(self, duration_s: float) -> Sequence[tuple[float, float]]:
         """Return how long before a verification's end its outcome is known, with each probability."""
-        given = self._conditions
+        conditions = self._conditions
         hinted = [
             (chance, duration_s * (1.0 - fraction))
-            for chance, fraction in zip(given.predicted, given.exit_fractions, strict=True)
+            for chance, fraction in zip(conditions.predicted, conditions.exit_fractions, strict=True)
         ]
-        return [*hinted, (1.0 - sum(given.predicted), 0.0)]
+        return [*hinted, (1.0 - sum(conditions.predicted), 0.0)]
 
     def _wait(self, available: np.ndarray) -> _Action:
         until = np.maximum(np.floor(available + 1e-9) + 1.0, 1.0)

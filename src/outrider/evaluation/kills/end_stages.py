@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages on which `outrider eval kills` ends processes: a whole robot of real node processes.
 
-Any of them may end; `begin` starts those again that have ended.
+Any of them may end; `start_motion` starts those again that have ended.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ from outrider.runtime.processes.supervisor import Supervisor
 
 WRAPPER = ("outrider.evaluation.kills.failing",)
 # The object is not in this home, so that the robot never finishes its search.
-HELD = "find the red chair"
+INSTRUCTION = "find the red chair"
 PAUSE_S, MOVES_S = 0.3, 45.0
 
 
 class Stage(Protocol):
-    """A robot that can be made to move. `told` returns the commands that its base obeys."""
+    """A robot that can be made to move. `commands` returns the commands that its base obeys."""
 
     supervisor: Supervisor
 
-    def begin(self, rng: np.random.Generator) -> None:
+    def start_motion(self, rng: np.random.Generator) -> None:
         """Restart everything that ended, and make the robot move. Raises OutriderError if it does not."""
 
-    def told(self, process: str) -> tuple[list[Sample], bool]:
+    def commands(self, process: str) -> tuple[list[Sample], bool]:
         """Returns the base's commands, as seen without a process; True if they are timed by its clock."""
 
-    def held_up_s(self, since_s: float) -> float:
+    def longest_stall_s(self, since_s: float) -> float:
         """Returns the longest time since `since_s` (system clock) for which the stage did not receive."""
 
-    def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
+    def request_transitions(self, node: str, transitions: Sequence[int]) -> list[bool]:
         """Returns a node's answers to lifecycle requests."""
 
     def pids(self) -> dict[str, int]:
@@ -77,7 +77,7 @@ class Stage(Protocol):
         """Returns the verified texts so far."""
 
     @property
-    def said(self) -> list[str]:
+    def reasons(self) -> list[str]:
         """Returns the log messages so far."""
 
 
@@ -93,14 +93,14 @@ def ask_node(node: Any, executor: Any, name: str, transitions: Sequence[int]) ->
     service = node.create_client(ChangeState, f"{name}/change_state")
     try:
         wait_for(service.service_is_ready, START_S, f"the lifecycle of {name}")
-        answers = []
+        results = []
         for number in transitions:
             request = ChangeState.Request(transition=Transition(id=number))
-            sent = executor.create_task(service.call_async, request)
-            wait_for(sent.done, START_S, "the request")
-            wait_for(sent.result().done, START_S, f"an answer of {name}")
-            answers.append(bool(sent.result().result().success))
-        return answers
+            task = executor.create_task(service.call_async, request)
+            wait_for(task.done, START_S, "the request")
+            wait_for(task.result().done, START_S, f"an answer of {name}")
+            results.append(bool(task.result().result().success))
+        return results
     finally:
         executor.create_task(node.destroy_client, service)
 
@@ -110,7 +110,7 @@ class RobotStage(Scene):
 
     def __init__(self, folder: Path, seed: int, models: Path, motion: str = MOTIONS[0]) -> None:
         super().__init__(folder, seed, "hidden", models, motion=motion)
-        self._parameters["simulation"]["instruction"] = HELD
+        self._parameters["simulation"]["instruction"] = INSTRUCTION
         self._goal: Goal | None = None
 
     def start_nodes(self, parameter_file: Path) -> None:
@@ -118,7 +118,7 @@ class RobotStage(Scene):
         for name in self.nodes:
             start_node(self.supervisor, name, parameter_file, WRAPPER)
 
-    def begin(self, rng: np.random.Generator) -> None:
+    def start_motion(self, rng: np.random.Generator) -> None:
         """Replaces dead nodes and sends goals until the robot moves; waits a random time."""
         for name in self.nodes:
             if not is_alive(self.pids()[name]):
@@ -138,16 +138,16 @@ class RobotStage(Scene):
                     continue
             if goal.result is None:
                 self._goal = None  # lost with its navigator
-        raise OutriderError(f"the robot did not move; it said: {'; '.join(self.said[-3:])}")
+        raise OutriderError(f"the robot did not move; it said: {'; '.join(self.reasons[-3:])}")
 
     def _moves_far(self) -> bool:
         """Whether the motion is large enough: a small one would end before anything could stop it."""
         return self.moves and not self.texts[-1].action.endswith("small")
 
     @property
-    def said(self) -> list[str]:
+    def reasons(self) -> list[str]:
         """Returns the log messages so far."""
-        return self.observer.said
+        return self.observer.reasons
 
     @property
     def moves(self) -> bool:
@@ -159,17 +159,17 @@ class RobotStage(Scene):
         """Returns the verified texts so far."""
         return self.observer.texts
 
-    def told(self, process: str) -> tuple[list[Sample], bool]:
+    def commands(self, process: str) -> tuple[list[Sample], bool]:
         """Returns the base's commands, and whether they are timed by the base's clock."""
         if process == SUPERVISOR:
             return list(self.observer.commanded), False
-        return list(self.observer.told), True
+        return list(self.observer.base_velocities), True
 
-    def held_up_s(self, since_s: float) -> float:
+    def longest_stall_s(self, since_s: float) -> float:
         """Returns the longest time since `since_s` in which the observer did not receive."""
-        return self.observer.spinner.held_up_s(since_s)
+        return self.observer.spinner.longest_stall_s(since_s)
 
-    def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
+    def request_transitions(self, node: str, transitions: Sequence[int]) -> list[bool]:
         """Requests transitions of a node's life cycle; returns which succeeded."""
         return ask_node(self.observer.node, self.observer.executor, node, transitions)
 
@@ -185,10 +185,10 @@ class RobotStage(Scene):
             self._goal = None
 
 
-class HeldStage(RobotStage):
+class SupervisedStage(RobotStage):
     """The whole robot under a supervisor in a separate process."""
 
-    holder: subprocess.Popen[str]
+    supervisor_process: subprocess.Popen[str]
     _pids: dict[str, int]
 
     def start_nodes(self, parameter_file: Path) -> None:
@@ -202,16 +202,16 @@ class HeldStage(RobotStage):
         ]
         domain = rclpy.get_default_context().get_domain_id()
         env = belonging_to_this_process(ros_environment(domain))
-        self.holder = subprocess.Popen(
+        self.supervisor_process = subprocess.Popen(
             command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
-        assert self.holder.stdout is not None
-        self._pids = json.loads(self.holder.stdout.readline() or "{}")
+        assert self.supervisor_process.stdout is not None
+        self._pids = json.loads(self.supervisor_process.stdout.readline() or "{}")
 
     def __exit__(self, *_: object) -> None:
         if hasattr(self, "holder"):
-            self.holder.terminate()
-            self.holder.communicate()
+            self.supervisor_process.terminate()
+            self.supervisor_process.communicate()
             deadline_s = time.monotonic() + ORPHANS_ENDED_S
             while any(map(is_alive, self._pids.values())) and time.monotonic() < deadline_s:
                 time.sleep(PAUSE_S)
@@ -221,10 +221,10 @@ class HeldStage(RobotStage):
 
     def pids(self) -> dict[str, int]:
         """Returns the process id of the supervisor and of each node."""
-        return {**self._pids, SUPERVISOR: self.holder.pid}
+        return {**self._pids, SUPERVISOR: self.supervisor_process.pid}
 
 
-def hold(parameter_file: Path, names: Sequence[str]) -> None:
+def run_supervisor(parameter_file: Path, names: Sequence[str]) -> None:
     """Run nodes until asked to end, as `outrider demo` does; print their process ids."""
     ending = Ending()
     with Supervisor(parameter_file.parent / "logs", os.environ) as supervisor:
@@ -235,4 +235,4 @@ def hold(parameter_file: Path, names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    hold(Path(sys.argv[1]), sys.argv[2:])
+    run_supervisor(Path(sys.argv[1]), sys.argv[2:])

@@ -9,14 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from outrider.core.errors import OutriderError
+from outrider.evaluation.common.polling import wait_until
 from outrider.evaluation.kills import failing
-from outrider.evaluation.kills.end_stages import HeldStage, RobotStage, Stage, is_alive
+from outrider.evaluation.kills.end_stages import RobotStage, Stage, SupervisedStage, is_alive
 from outrider.evaluation.kills.ends import (
     DEACTIVATE,
     DEFECTS,
@@ -38,15 +39,15 @@ from outrider.evaluation.kills.kill_trials import (
     HELD_UP_S,
     IN_FLIGHT_S,
     WATCH_S,
-    driven,
     last_action,
+    motion_since,
     to_zero_s,
 )
 from outrider.evaluation.kills.process_ends import Trial, trial_line, write_trials
 
 # Lifecycle transitions that an active node does not have, and some that it has.
 NOT_FOR_ACTIVE, DEACTIVATION, ACTIVE_SHUTDOWN = (1, 2, 3, 5, 6, 99), 4, 7
-FROZEN_S, GO_ON_S, POLL_S, MOMENT_S = 2.5, 30.0, 0.05, 1e-6
+FROZEN_S, GO_ON_S, MOMENT_S = 2.5, 30.0, 1e-6
 # A navigator waits 15 s for the report of a motion before it says that none came.
 REASON_S = 20.0
 TRIES = 2
@@ -64,10 +65,10 @@ def inflict(stage: Stage, end: End) -> float:
         subprocess.Popen(["sh", "-c", thaw], start_new_session=True, stderr=subprocess.DEVNULL)
     at_s = time.time()
     if end.way == MISFITS:
-        if any(stage.ask(end.process, NOT_FOR_ACTIVE)):
+        if any(stage.request_transitions(end.process, NOT_FOR_ACTIVE)):
             raise OutriderError(f"{end.process} took a transition that an active node does not have")
     elif end.way in (DEACTIVATE, SHUTDOWN):
-        stage.ask(end.process, [DEACTIVATION if end.way == DEACTIVATE else ACTIVE_SHUTDOWN])
+        stage.request_transitions(end.process, [DEACTIVATION if end.way == DEACTIVATE else ACTIVE_SHUTDOWN])
     elif end.way in DEFECTS:
         os.kill(pid, failing.THREAD if end.way == "thread" else failing.CALLBACK)
     else:
@@ -77,73 +78,67 @@ def inflict(stage: Stage, end: End) -> float:
 
 def run_end(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
     """Run one trial. Raises OutriderError if the robot does not move, or was not watched all the time."""
-    stage.begin(rng)
-    pids, said = stage.pids(), len(stage.said)
+    stage.start_motion(rng)
+    pids, num_reasons = stage.pids(), len(stage.reasons)
     at_s = inflict(stage, end)
     time.sleep(IN_FLIGHT_S)
     action = last_action(list(stage.texts))
     time.sleep(max(0.0, at_s + WATCH_S - time.time()))
-    samples, steady = _watched(stage, end, at_s)
-    metres, degrees = driven(samples, at_s)
+    samples, steady = _commands_since(stage, end, at_s)
+    metres, degrees = motion_since(samples, at_s)
     stood_s = to_zero_s(samples, at_s, time.time(), steady)
-    outlived = _outliving(end, pids)
+    outlived = _still_running(end, pids)
     if end.stands:
-        _await(lambda: any(stage.said[said:]), REASON_S)
-    reason = next(filter(None, stage.said[said:]), "") if end.stands else ""
-    went_on = end.stands or _await(lambda: stage.moves, GO_ON_S)
-    there = is_alive(pids[end.process])
-    seen = "" if there == end.survives and stood_s < WATCH_S else _seen(stage, end, samples, at_s, said)
-    return Trial(end.kind, stood_s, metres, degrees, action, there, outlived, went_on, reason, seen=seen)
+        wait_until(lambda: any(stage.reasons[num_reasons:]), REASON_S)
+    reason = next(filter(None, stage.reasons[num_reasons:]), "") if end.stands else ""
+    went_on = end.stands or wait_until(lambda: stage.moves, GO_ON_S)
+    is_there = is_alive(pids[end.process])
+    is_as_required = is_there == end.survives and stood_s < WATCH_S
+    observations = "" if is_as_required else _observations(stage, end, samples, at_s, num_reasons)
+    return Trial(
+        end.kind, stood_s, metres, degrees, action, is_there, outlived, went_on, reason, seen=observations
+    )
 
 
-def _watched(stage: Stage, end: End, at_s: float) -> tuple[list[Sample], bool]:
+def _commands_since(stage: Stage, end: End, at_s: float) -> tuple[list[Sample], bool]:
     """Return the base's commands in the time watched, and whether they are timed by its own clock."""
     until_s = time.time()
-    samples, steady = stage.told(end.process)
+    samples, steady = stage.commands(end.process)
     if not steady:
-        held_up_s = stage.held_up_s(at_s)
-        if held_up_s > LIMIT_S:
-            raise OutriderError(f"this process stood still for {held_up_s:.2f} s while it watched the base")
-        return held_from(samples, at_s), False
+        stalled_s = stage.longest_stall_s(at_s)
+        if stalled_s > LIMIT_S:
+            raise OutriderError(f"this process stood still for {stalled_s:.2f} s while it watched the base")
+        return samples_from(samples, at_s), False
     # A machine that was held up takes longer to report the base's commands.
-    _await(lambda: stage.told(end.process)[0][-1].time_s > until_s, HELD_UP_S)
-    return stage.told(end.process)
+    wait_until(lambda: stage.commands(end.process)[0][-1].time_s > until_s, HELD_UP_S)
+    return stage.commands(end.process)
 
 
-def held_from(samples: Sequence[Sample], at_s: float) -> list[Sample]:
+def samples_from(samples: Sequence[Sample], at_s: float) -> list[Sample]:
     """Return samples from a time on, with the one that held at that time.
 
     The samples come only when the velocity changes.
     """
     before = [sample for sample in samples if sample.time_s <= at_s][-1:]
-    held = [Sample(at_s + MOMENT_S, sample.velocity) for sample in before]
-    return held + [sample for sample in samples if sample.time_s > at_s]
+    samples_held = [Sample(at_s + MOMENT_S, sample.velocity) for sample in before]
+    return samples_held + [sample for sample in samples if sample.time_s > at_s]
 
 
-def _outliving(end: End, pids: dict[str, int]) -> tuple[str, ...]:
+def _still_running(end: End, pids: dict[str, int]) -> tuple[str, ...]:
     """Return the processes that should have ended in time and have not."""
     if end.survives:
         return ()
     of_all = end.process == SUPERVISOR
     ending = pids if of_all else {end.process: pids[end.process]}
-    _await(lambda: not any(map(is_alive, ending.values())), ORPHANS_ENDED_S if of_all else ENDED_S)
+    wait_until(lambda: not any(map(is_alive, ending.values())), ORPHANS_ENDED_S if of_all else ENDED_S)
     return tuple(name for name, pid in ending.items() if is_alive(pid))
 
 
-def _await(condition: Callable[[], bool], limit_s: float) -> bool:
-    deadline_s = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            return False
-        time.sleep(POLL_S)
-    return True
-
-
-def _seen(stage: Stage, end: End, samples: Sequence[Sample], at_s: float, said: int) -> str:
+def _observations(stage: Stage, end: End, samples: Sequence[Sample], at_s: float, num_reasons: int) -> str:
     """Return the last velocities that moved the robot, what it said, and the end of the process's log."""
     moving = [sample for sample in samples if sample.moves and sample.time_s > at_s][-SHOWN:]
     lines = [f"{sample.time_s - at_s:.2f} s: {sample.velocity}" for sample in moving]
-    lines += [f"said: {reason}" for reason in stage.said[said:][-SHOWN:]]
+    lines += [f"said: {reason}" for reason in stage.reasons[num_reasons:][-SHOWN:]]
     return "\n".join([*lines, *stage.supervisor.log_tail(end.process)])
 
 
@@ -154,7 +149,7 @@ def _stage(name: str, folder: Path, seed: int, models: Path, motion: str) -> Ite
         with GazeboStage(folder) as gazebo:
             yield gazebo
     elif name == SUPERVISOR:
-        with HeldStage(folder, seed, models, motion) as held:
+        with SupervisedStage(folder, seed, models, motion) as held:
             yield held
     else:
         with RobotStage(folder, seed, models, motion) as robot:
@@ -172,7 +167,7 @@ def run_ends(
     folder: Path, ends: Sequence[End], trials: int, seed: int, models: Path, file: Path, motion: str
 ) -> None:
     """Run all trials; write the result after each. A trial with an error is tried again on a new stage."""
-    done: list[Trial] = []
+    finished: list[Trial] = []
     rng = np.random.default_rng([seed, 29])
     waiting = sorted([*ends] * trials, key=lambda end: STAGES.index(_stage_name(end)))
     total, tries, number = len(waiting), 0, 0
@@ -184,13 +179,13 @@ def run_ends(
                 tries += 1
                 if not trial.error or tries == TRIES:
                     tries = 0
-                    done.append(trial)
+                    finished.append(trial)
                     waiting.pop(0)
-                    write_trials(file, done)
-                    print(f"{len(done)} of {total} {trial_line(trial)}", file=sys.stderr, flush=True)
+                    write_trials(file, finished)
+                    print(f"{len(finished)} of {total} {trial_line(trial)}", file=sys.stderr, flush=True)
                 if trial.error or name == SUPERVISOR:
                     break
-                if end.way in (DEACTIVATE, SHUTDOWN):  # `begin` restarts only ended processes
+                if end.way in (DEACTIVATE, SHUTDOWN):  # `start_motion` restarts only ended processes
                     stage.replace(end.process)
         number += 1
 
@@ -206,8 +201,8 @@ def main() -> int:
     """Run with the arguments: folder, result file, trials of each kind, seed, models, motion, kinds."""
     folder, file, trials, seed, models, motion, *kinds = sys.argv[1:]
     ends = [ENDS[kind] for kind in kinds]
-    given = Path(folder), ends, int(trials), int(seed), Path(models), Path(file), motion
-    return run_to_the_end(lambda: run_ends(*given))
+    arguments = Path(folder), ends, int(trials), int(seed), Path(models), Path(file), motion
+    return run_to_the_end(lambda: run_ends(*arguments))
 
 
 if __name__ == "__main__":

@@ -52,14 +52,14 @@ def _ends() -> tuple[End, ...]:
     ended = [End(way, node, bounded=node == "verifier") for node in ROBOT_NODES for way in ways]
     ended += [End(way, GAZEBO) for way in ways]
     frozen = [End(FREEZE, node, survives=True) for node in ("action", "navigator", "camera", GAZEBO)]
-    asked = [End(MISFITS, node, stands=False, survives=True) for node in (*ROBOT_NODES, GAZEBO)]
-    asked += [
+    requested = [End(MISFITS, node, stands=False, survives=True) for node in (*ROBOT_NODES, GAZEBO)]
+    requested += [
         End(way, node, survives=True, bounded=node == "verifier")
         for way in (DEACTIVATE, SHUTDOWN)
         for node in (*ROBOT_NODES, GAZEBO)
     ]
     more = (End("sigkill", WATCHDOG, stands=False), End("sigkill", SUPERVISOR))
-    return (*ended, *frozen, *asked, *more)
+    return (*ended, *frozen, *requested, *more)
 
 
 ENDS = {end.kind: end for end in _ends()}
@@ -76,7 +76,7 @@ def chosen_ends(names: str) -> list[End]:
     known = {name for end in ENDS.values() for name in (end.kind, end.way, end.process)}
     for name in wanted:
         if name not in known:
-            near = near_name(name, known)
-            hint = f"did you mean {near}?" if near else f"known: {', '.join(sorted(known))}"
+            suggestion = near_name(name, known)
+            hint = f"did you mean {suggestion}?" if suggestion else f"known: {', '.join(sorted(known))}"
             raise ConfigError(f"--kinds: no kind, way or process {name!r}; {hint}")
     return [end for end in ENDS.values() if {end.kind, end.way, end.process} & set(wanted)]

@@ -16,8 +16,8 @@ from outrider.nodes.common.node import OutriderNode
 THREAD, CALLBACK = signal.SIGRTMIN, signal.SIGRTMIN + 1
 
 
-def _fail(place: str) -> None:
-    raise RuntimeError(f"a {place} of the node failed")
+def _fail(origin: str) -> None:
+    raise RuntimeError(f"a {origin} of the node failed")
 
 
 def _wait_to_fail(node: OutriderNode) -> None:

@@ -43,16 +43,16 @@ class GazeboStage:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.said: list[str] = []
+        self.reasons: list[str] = []
         self.texts = [VerifiedText(session_id="s", step=1, action="move forward large", action_complete=True)]
         self.texts[0].link_state = "connected"
-        self._pose, self._told = Pose2D(0.0, 0.0, 0.0), [Sample(0.0, Velocity())]
+        self._pose, self._commands = Pose2D(0.0, 0.0, 0.0), [Sample(0.0, Velocity())]
 
     def __enter__(self) -> GazeboStage:
         domain = free_domain()
         rclpy.init(domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
         self.supervisor = Supervisor(self._folder / "logs", ros_environment(domain)).__enter__()
-        self._play()
+        self._open_node()
         file = self._folder / "parameters.yaml"
         try:
             write_parameter_file(file, _gazebo_parameters())
@@ -69,7 +69,7 @@ class GazeboStage:
         self._node.destroy_node()
         rclpy.try_shutdown()
 
-    def _play(self) -> None:
+    def _open_node(self) -> None:
         self._node = rclpy.create_node("kill_trials")
         make = self._node.create_publisher
         self._odom = make(OdometryMsg, "gazebo/odom", qos.EVENTS)
@@ -78,21 +78,21 @@ class GazeboStage:
         self._node.create_subscription(Twist, "gazebo/cmd_vel", self._on_velocity, qos.COMMAND)
         self._node.create_subscription(MotionReport, "motion_report", self._on_report, qos.EVENTS)
         self._node.create_timer(PERIOD_S, self._move)
-        self._node.create_timer(TEXT_PERIOD_S, self._speak)
+        self._node.create_timer(TEXT_PERIOD_S, self._publish_text)
         self._spinner = NodeSpinner(self._node)
 
     def _on_velocity(self, message: Twist) -> None:
-        self._told.append(Sample(time.time(), convert.velocity_of(message)))
+        self._commands.append(Sample(time.time(), convert.velocity_of(message)))
 
     def _on_report(self, message: MotionReport) -> None:
         if message.outcome != MotionReport.DONE:
-            self.said.append(message.message)
+            self.reasons.append(message.message)
             # A failure ends its goal; the next text belongs to another.
             self.texts[0].session_id = f"s{message.step}"
         self.texts[0].step = max(self.texts[0].step, message.step + 1)
 
     def _move(self) -> None:
-        velocity = self._told[-1].velocity
+        velocity = self._commands[-1].velocity
         yaw = self._pose.yaw + velocity.wz * PERIOD_S
         ahead_m = velocity.vx * PERIOD_S
         x, y = self._pose.x + ahead_m * math.cos(yaw), self._pose.y + ahead_m * math.sin(yaw)
@@ -101,11 +101,11 @@ class GazeboStage:
         self._odom.publish(convert.odometry_message(Odometry(self._pose, velocity, 0.0), stamp))
         self._scan.publish(convert.scan_message(OPEN_SCAN, stamp, 8.0))
 
-    def _speak(self) -> None:
+    def _publish_text(self) -> None:
         self.texts[0].header.stamp = self._node.get_clock().now().to_msg()
         self._text.publish(self.texts[0])
 
-    def begin(self, rng: np.random.Generator) -> None:
+    def start_motion(self, rng: np.random.Generator) -> None:
         """Restarts dead nodes, then waits until the base moves and for a random time."""
         for name in self.nodes:
             if not is_alive(self.pids()[name]):
@@ -118,22 +118,22 @@ class GazeboStage:
             time.sleep(float(rng.uniform(0.0, PAUSE_S)))
             if self.moves:
                 return
-        raise OutriderError(f"the base did not move; it said: {'; '.join(self.said[-3:])}")
+        raise OutriderError(f"the base did not move; it said: {'; '.join(self.reasons[-3:])}")
 
     @property
     def moves(self) -> bool:
         """Whether the last few commands all move the base: stops of the watchdog would be among them."""
-        return all(sample.moves for sample in self._told[-5:])
+        return all(sample.moves for sample in self._commands[-5:])
 
-    def told(self, process: str) -> tuple[list[Sample], bool]:
+    def commands(self, process: str) -> tuple[list[Sample], bool]:
         """Returns the base's commands, timed by this process."""
-        return list(self._told), False
+        return list(self._commands), False
 
-    def held_up_s(self, since_s: float) -> float:
+    def longest_stall_s(self, since_s: float) -> float:
         """Returns the longest time since `since_s` in which this process did not receive."""
-        return self._spinner.held_up_s(since_s)
+        return self._spinner.longest_stall_s(since_s)
 
-    def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
+    def request_transitions(self, node: str, transitions: Sequence[int]) -> list[bool]:
         """Requests transitions of a node's life cycle; returns which succeeded."""
         return ask_node(self._node, self._spinner.executor, node, transitions)
 

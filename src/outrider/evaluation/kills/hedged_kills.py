@@ -17,9 +17,9 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.ports import TextDecoder
-from outrider.decoding.config import DecodingConfig
 from outrider.decoding.protocol.validation import require_choice
-from outrider.evaluation.common.kept_records import KeptRecords
+from outrider.evaluation.common.decoders import decoder_of
+from outrider.evaluation.common.record_files import RecordFile
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.kills.ends import LIMIT_S
@@ -107,13 +107,13 @@ def evaluate_hedged_kills(
     require_choice("motion", motion, MOTIONS)
     folder = models_folder(models.resolve() if models else None)
     common: dict[str, str | int] = {"seed": seed, "motion": motion}
-    kept = KeptRecords(run and run / KEPT_FILE, HedgedGoal, "goals", common)
-    goals, target = list(kept.read), _target(folder)
-    while (left := kills - len(_killed(goals))) > 0:
+    records = RecordFile(run and run / KEPT_FILE, HedgedGoal, "goals", common)
+    goals, target = list(records.records), decoder_of("target", folder)
+    while (remaining := kills - len(_killed(goals))) > 0:
         if len(goals) * FEWEST_KILLS_PER_GOAL > kills:
-            raise OutriderError(f"only {kills - left} kills in {len(goals)} goals: they end too soon")
-        goals.append(drive(seed + len(goals), min(left, KILLS_PER_GOAL), folder, target, motion))
-        kept.add(goals[-1])
+            raise OutriderError(f"only {kills - remaining} kills in {len(goals)} goals: they end too soon")
+        goals.append(drive(seed + len(goals), min(remaining, KILLS_PER_GOAL), folder, target, motion))
+        records.add(goals[-1])
         print(f"{len(_killed(goals))} of {kills} kills; {goals[-1].message}", flush=True)
         write_figures(json_file, common | hedged_figures(goals, kills))
     figures = common | hedged_figures(goals, kills)
@@ -139,13 +139,6 @@ def _texts_of(recording: Path, target: TextDecoder) -> Texts:
         return Texts()
 
 
-def _target(models: Path) -> TextDecoder:
-    from outrider.models import load_model  # takes seconds to import, as the decoders do
-    from outrider.runtime.wiring.decoders import local_decoder
-
-    return local_decoder(load_model(models / "target"), None, DecodingConfig(strategy="ar"))
-
-
 def _moments(goals: Sequence[HedgedGoal], kills: bool) -> list[Moment]:
     return [moment for goal in goals for moment in goal.moments if bool(moment.killed) == kills]
 
@@ -154,15 +147,15 @@ def _killed(goals: Sequence[HedgedGoal]) -> list[Moment]:
     return _moments(goals, kills=True)
 
 
-def hedged_figures(goals: Sequence[HedgedGoal], asked: int) -> dict[str, Any]:
+def hedged_figures(goals: Sequence[HedgedGoal], wanted_kills: int) -> dict[str, Any]:
     """Return the counts, and the longest stands.
 
     `beyond_s`: by how much the longest stand after a kill exceeds the longest at a control moment. It fails
     above LIMIT_S. Failures are also texts that lost tokens, failed goals, goals without texts, and kills
-    missing from the `asked` number.
+    missing from the `wanted_kills` number.
     """
     killed = _killed(goals)
-    rows = {name: _row([one for one in killed if one.killed == name]) for name in VERIFIERS}
+    rows = {name: _row([moment for moment in killed if moment.killed == name]) for name in VERIFIERS}
     rows["none"] = _row(_moments(goals, kills=False))
     longest_s = max(rows[name]["longest_s"] for name in VERIFIERS)
     texts = [goal.texts for goal in goals]
@@ -173,9 +166,9 @@ def hedged_figures(goals: Sequence[HedgedGoal], asked: int) -> dict[str, Any]:
         "failed_goals": sum(goal.failed for goal in goals),
         "rows": rows,
         "beyond_s": round(max(0.0, longest_s - rows["none"]["longest_s"]), 3),
-        **{name: sum(getattr(one, name) for one in texts) for name in Texts.__struct_fields__},
+        **{name: sum(getattr(counts, name) for counts in texts) for name in Texts.__struct_fields__},
     }
-    missing = max(0, asked - len(killed)) + sum(not one.texts for one in texts)
+    missing = max(0, wanted_kills - len(killed)) + sum(not counts.texts for counts in texts)
     figures["failed"] = (
         figures["different"]
         + figures["ended_early"]
@@ -188,10 +181,10 @@ def hedged_figures(goals: Sequence[HedgedGoal], asked: int) -> dict[str, Any]:
 
 
 def _row(moments: Sequence[Moment]) -> dict[str, Any]:
-    stands_s = sorted(one.stand_s for one in moments if one.stand_s is not None)
+    stands_s = sorted(moment.stand_s for moment in moments if moment.stand_s is not None)
     return {
         "times": len(moments),
-        "moving": sum(one.moving for one in moments),
+        "moving": sum(moment.moving for moment in moments),
         "stands": len(stands_s),
         "median_s": round(statistics.median(stands_s), 3) if stands_s else 0.0,
         "longest_s": round(stands_s[-1], 3) if stands_s else 0.0,

@@ -98,7 +98,7 @@ def _answers(endpoint: str) -> bool:
     return True
 
 
-def stand_s(samples: Sequence[Sample], since_s: float, until_s: float) -> float:
+def longest_stand_s(samples: Sequence[Sample], since_s: float, until_s: float) -> float:
     """Return the longest time in seconds without motion between two times, by a base's steady samples.
 
     Of a gap between two samples at most MAX_LAG_S counts: a base that was held up did not experience the
@@ -127,21 +127,21 @@ def watch_moment(scene: HedgedScene, goal: Goal, killed: str) -> Moment:
         last = observer.texts[-1]
         return observer.moves and (last.step > step + 1 or (last.step == step + 1 and last.action_complete))
 
-    goes_on = wait_for(moves_by_new_text, START_S, "a motion after a kill", goal.has_ended)
+    moved_on = wait_for(moves_by_new_text, START_S, "a motion after a kill", goal.has_ended)
     until_s = time.time()
 
-    def is_told() -> bool:
-        return bool(observer.told) and observer.told[-1].time_s >= until_s
+    def has_base_velocity() -> bool:
+        return bool(observer.base_velocities) and observer.base_velocities[-1].time_s >= until_s
 
-    wait_for(is_told, START_S, "the base's velocity", goal.has_ended)
-    stood_s = stand_s(list(observer.told), at_s, until_s) if goes_on else None
+    wait_for(has_base_velocity, START_S, "the base's velocity", goal.has_ended)
+    stood_s = longest_stand_s(list(observer.base_velocities), at_s, until_s) if moved_on else None
     if killed:
         scene.start_verifier_again(killed)
     return Moment(killed, moving, stood_s)
 
 
-def _goal_with_kills(scene: HedgedScene, kills: int, rng: np.random.Generator, done: list[Moment]) -> Any:
-    """Return the goal's result; add control moments and kills, in turn, to `done`."""
+def _goal_with_kills(scene: HedgedScene, kills: int, rng: np.random.Generator, moments: list[Moment]) -> Any:
+    """Return the goal's result; add control moments and kills, in turn, to `moments`."""
     scene.await_ready()
     scene.await_verifiers()
     goal = scene.begin_goal()
@@ -150,24 +150,24 @@ def _goal_with_kills(scene: HedgedScene, kills: int, rng: np.random.Generator, d
         is_ready = scene.await_verifiers(goal)
         if not is_ready or not await_moment(scene, goal, str(rng.choice(MOMENTS)), float(rng.uniform())):
             break
-        done.append(watch_moment(scene, goal, name))
+        moments.append(watch_moment(scene, goal, name))
     wait_for(goal.has_ended, GOAL_S, "the goal's end")
     return goal.result
 
 
 def run_goal(folder: Path, kills: int, seed: int, models: Path, motion: str) -> HedgedGoal:
     """Drive one goal in a home; its recording stays in the folder."""
-    done: list[Moment] = []
+    moments: list[Moment] = []
     with HedgedScene(folder, seed, models, motion) as scene:
         try:
-            result = _goal_with_kills(scene, kills, np.random.default_rng([seed, 33]), done)
+            result = _goal_with_kills(scene, kills, np.random.default_rng([seed, 33]), moments)
         except OutriderError as error:
-            return HedgedGoal(seed, False, True, str(error), tuple(done))
+            return HedgedGoal(seed, False, True, str(error), tuple(moments))
         reached, in_vain = (
             result.success and scene.at_target(),
             result.error_code == Navigate.Result.NOT_FOUND,
         )
-        return HedgedGoal(seed, reached, not (result.success or in_vain), result.message, tuple(done))
+        return HedgedGoal(seed, reached, not (result.success or in_vain), result.message, tuple(moments))
 
 
 def main() -> int:

@@ -44,9 +44,9 @@ from outrider.simulation.homes.vocabulary import target_of
 TASK = "find the silver bottle"
 START_S = 180.0
 # Reliable and deep: a lost message would look like a base that stood still.
-ALL_TOLD = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
+RELIABLE_DEEP = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
 # Turns of a spinner that are kept: about ten seconds of them.
-TURNS = 10_000
+KEPT_TURNS = 10_000
 SceneType = TypeVar("SceneType", bound="Scene")
 RELAYED = ("-r", "camera/image_raw:=image_in", "-r", "camera/camera_info:=camera_info_in")
 
@@ -83,7 +83,7 @@ class NodeSpinner:
         self.executor = SingleThreadedExecutor()
         self.executor.add_node(node)
         self._stopping = threading.Event()
-        self._turns_s: deque[float] = deque(maxlen=TURNS)
+        self._spun_at_s: deque[float] = deque(maxlen=KEPT_TURNS)
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
 
@@ -92,14 +92,14 @@ class NodeSpinner:
         self._stopping.set()
         self._thread.join()
 
-    def held_up_s(self, since_s: float) -> float:
+    def longest_stall_s(self, since_s: float) -> float:
         """Return the longest time since `since_s` (system clock) in which nothing was received."""
-        return longest_gap_s([*self._turns_s, time.time()], since_s)
+        return longest_gap_s([*self._spun_at_s, time.time()], since_s)
 
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
             while not self._stopping.is_set():
-                self._turns_s.append(time.time())
+                self._spun_at_s.append(time.time())
                 spin_once(self.executor, 0.02)
 
 
@@ -107,25 +107,25 @@ class NodeSpinner:
 class Observer:
     """The graph's messages as they come, and a client of its action. Times are the system clock's.
 
-    `said` holds the reasons given for standing.
+    `reasons` holds the reasons given for standing.
     """
 
     texts: list[VerifiedText] = field(default_factory=list)
-    told: list[Sample] = field(default_factory=list)
+    base_velocities: list[Sample] = field(default_factory=list)
     commanded: list[Sample] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
     state: SimulationState | None = None
     pictures: int = 0
 
     def __post_init__(self) -> None:
         self.node = rclpy.create_node("kill_trials")
-        listen = self.node.create_subscription
-        listen(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
-        listen(MotionReport, "motion_report", self._on_report, qos.EVENTS)
-        listen(TwistStamped, "base_velocity", self._on_told, ALL_TOLD)
-        listen(Twist, "cmd_vel", self._on_commanded, qos.COMMAND)
-        listen(SimulationState, "simulation_state", self._on_state, qos.EVENTS)
-        listen(Image, "camera/image_raw", self._on_picture, qos.LATEST_SENSOR)
+        subscribe = self.node.create_subscription
+        subscribe(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
+        subscribe(MotionReport, "motion_report", self._on_report, qos.EVENTS)
+        subscribe(TwistStamped, "base_velocity", self._on_base_velocity, RELIABLE_DEEP)
+        subscribe(Twist, "cmd_vel", self._on_commanded, qos.COMMAND)
+        subscribe(SimulationState, "simulation_state", self._on_state, qos.EVENTS)
+        subscribe(Image, "camera/image_raw", self._on_picture, qos.LATEST_SENSOR)
         self.goals = ActionClient(self.node, Navigate, "navigate")
         self.spinner = NodeSpinner(self.node)
         self.executor = self.spinner.executor
@@ -138,14 +138,15 @@ class Observer:
     def _on_text(self, message: VerifiedText) -> None:
         self.texts.append(message)
         if message.state == VerifiedText.WITHDRAWN:
-            self.said.append(message.text)
+            self.reasons.append(message.text)
 
     def _on_report(self, message: MotionReport) -> None:
         if message.outcome != MotionReport.DONE:
-            self.said.append(message.message)
+            self.reasons.append(message.message)
 
-    def _on_told(self, message: TwistStamped) -> None:
-        self.told.append(Sample(convert.seconds_of(message.header.stamp), convert.velocity_of(message.twist)))
+    def _on_base_velocity(self, message: TwistStamped) -> None:
+        time_s = convert.seconds_of(message.header.stamp)
+        self.base_velocities.append(Sample(time_s, convert.velocity_of(message.twist)))
 
     def _on_commanded(self, message: Twist) -> None:
         self.commanded.append(Sample(time.time(), convert.velocity_of(message)))
@@ -159,7 +160,7 @@ class Observer:
     @property
     def moves(self) -> bool:
         """Whether the base's last command is not zero."""
-        return bool(self.told) and self.told[-1].moves
+        return bool(self.base_velocities) and self.base_velocities[-1].moves
 
     @property
     def decodes(self) -> bool:
@@ -171,8 +172,8 @@ class Observer:
 class Scene:
     """All processes of one run, in one home.
 
-    `more`: nodes that a goal does not need. `motion`: the navigator's parameter. `folder` is used for this
-    run alone; a recorder's file in it is RECORDING_FILE.
+    `extra_nodes`: nodes that a goal does not need. `motion`: the navigator's parameter. `folder` is used
+    for this run alone; a recorder's file in it is RECORDING_FILE.
     """
 
     def __init__(
@@ -181,16 +182,16 @@ class Scene:
         seed: int,
         placement: str,
         models: Path,
-        more: Sequence[str] = (),
+        extra_nodes: Sequence[str] = (),
         motion: str = MOTIONS[0],
     ) -> None:
         self.seed, self.placement = seed, placement
         self.console_port = free_port()
-        self._folder, self._more = folder, more
+        self._folder, self._extra_nodes = folder, extra_nodes
         self._parameters = _parameters(seed, placement, models, folder, motion)
         self._parameters["console"]["port"] = self.console_port
-        self._parameters["navigator"]["use_memory"] = "memory" in more
-        self.nodes = ("verifier", "simulation", "camera", "action", "navigator", *more)
+        self._parameters["navigator"]["use_memory"] = "memory" in extra_nodes
+        self.nodes = ("verifier", "simulation", "camera", "action", "navigator", *extra_nodes)
 
     def __enter__(self: SceneType) -> SceneType:
         # A new domain: what was killed in the last one still seems to be there for a while.
@@ -222,17 +223,17 @@ class Scene:
         observer = self.observer
         wait_for(observer.goals.server_is_ready, START_S, "the navigator")
         wait_for(lambda: observer.state is not None, START_S, "the simulation")
-        seen = observer.pictures
-        wait_for(lambda: observer.pictures > seen + 2, START_S, "pictures")
+        num_seen = observer.pictures
+        wait_for(lambda: observer.pictures > num_seen + 2, START_S, "pictures")
         # The reports' publisher comes with the action node, the recorder's subscriptions within its period.
         wait_for(lambda: observer.node.count_publishers("motion_report"), START_S, "the action node")
-        if "record" in self._more:
+        if "record" in self._extra_nodes:
             wait_for(lambda: observer.node.count_subscribers("step_prompt"), START_S, "the recorder")
-        if "memory" in self._more:
+        if "memory" in self._extra_nodes:
             wait_for(lambda: observer.node.count_services("recall"), START_S, "the memory")
-        if "markers" in self._more:
+        if "markers" in self._extra_nodes:
             wait_for(lambda: observer.node.count_publishers("markers"), START_S, "the markers")
-        if "console" in self._more:
+        if "console" in self._extra_nodes:
             wait_for(lambda: _listens(self.console_port), START_S, "the console")
 
     def begin_goal(self) -> Goal:
@@ -262,7 +263,7 @@ class Goal:
     def __init__(self, observer: Observer) -> None:
         self.result: Any = None
         self._handle: Any = None
-        self._client, self._said = observer.goals, observer.said
+        self._client, self._reasons = observer.goals, observer.reasons
         # Not from this thread: an answer might come before the callback is registered.
         observer.executor.create_task(self._send)
 
@@ -271,8 +272,8 @@ class Goal:
         return self.result is not None
 
     def _send(self) -> None:
-        sent = self._client.send_goal_async(Navigate.Goal(instruction=TASK))
-        sent.add_done_callback(self._on_answer)
+        future = self._client.send_goal_async(Navigate.Goal(instruction=TASK))
+        future.add_done_callback(self._on_answer)
 
     def _on_answer(self, future: Any) -> None:
         self._handle = future.result()
@@ -281,7 +282,7 @@ class Goal:
     def _on_result(self, future: Any) -> None:
         self.result = future.result().result
         if not self.result.success:
-            self._said.append(self.result.message)
+            self._reasons.append(self.result.message)
 
 
 def _parameters(

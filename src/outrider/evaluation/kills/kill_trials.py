@@ -18,8 +18,8 @@ from outrider.core.errors import OutriderError
 from outrider.core.files.terminal import tracked
 from outrider.evaluation.kills.kill_scene import START_S, Goal, Sample, Scene, run_to_the_end, wait_for
 from outrider.evaluation.kills.process_kills import (
-    BYSTANDERS,
     KILLED_NODES,
+    OPTIONAL_NODES,
     RESULT_FILE,
     RUN_FOLDER,
     Kill,
@@ -66,7 +66,7 @@ def last_action(texts: list[VerifiedText]) -> str:
     return str(last.action)
 
 
-def driven(samples: list[Sample], since_s: float) -> tuple[float, float]:
+def motion_since(samples: list[Sample], since_s: float) -> tuple[float, float]:
     """Return metres and degrees that velocities since a time add up to; a held-up base adds none."""
     after = [sample for sample in samples if sample.time_s > since_s]
     metres = degrees = 0.0
@@ -79,22 +79,24 @@ def driven(samples: list[Sample], since_s: float) -> tuple[float, float]:
 
 def run_with_verifier_kills(scene: Scene, kills: int, rng: np.random.Generator) -> Run:
     """Drive one goal, during which the verifier is killed and restarted up to `kills` times."""
-    done: list[Kill] = []
+    kills_done: list[Kill] = []
     try:
-        reached, message = _goal_with_kills(scene, kills, rng, done)
+        reached, message = _goal_with_kills(scene, kills, rng, kills_done)
     except OutriderError as error:
         reached, message = False, str(error)
-    return Run(scene.seed, reached, message, tuple(done))
+    return Run(scene.seed, reached, message, tuple(kills_done))
 
 
 def _goal_with_kills(
-    scene: Scene, kills: int, rng: np.random.Generator, done: list[Kill]
+    scene: Scene, kills: int, rng: np.random.Generator, kills_done: list[Kill]
 ) -> tuple[bool, str]:
-    """Return whether the goal was reached, and its message; add the kills to `done`."""
+    """Return whether the goal was reached, and its message; add the kills to `kills_done`."""
     scene.await_ready()
     goal = scene.begin_goal()
-    while len(done) < kills and await_moment(scene, goal, str(rng.choice(MOMENTS)), float(rng.uniform())):
-        done.append(_kill_verifier(scene, goal))
+    while len(kills_done) < kills and await_moment(
+        scene, goal, str(rng.choice(MOMENTS)), float(rng.uniform())
+    ):
+        kills_done.append(_kill_verifier(scene, goal))
     wait_for(lambda: goal.result is not None, GOAL_S, "the goal's end")
     return goal.result.success and scene.at_target(), goal.result.message
 
@@ -104,10 +106,10 @@ def await_moment(scene: Scene, goal: Goal, moment: str, chance: float) -> bool:
 
     `chance` in 0..1 says how far into the moment to wait.
     """
-    observer, begun = scene.observer, len(scene.observer.texts)
+    observer, num_texts = scene.observer, len(scene.observer.texts)
     deadline_s = time.monotonic() + UNDER_WAY_S
     occasions = {
-        "decoding": (lambda: observer.decodes and len(observer.texts) > begun + 2, 0.08),
+        "decoding": (lambda: observer.decodes and len(observer.texts) > num_texts + 2, 0.08),
         "moving": (lambda: observer.moves, 0.6),
         "any": (lambda: observer.moves or observer.decodes, 2.5),
     }
@@ -128,18 +130,18 @@ def _kill_verifier(scene: Scene, goal: Goal) -> Kill:
     time.sleep(IN_FLIGHT_S)
     action = last_action(observer.texts)
     time.sleep(WATCH_S - IN_FLIGHT_S)
-    again_s = time.time()
+    restarted_s = time.time()
     scene.start_again("verifier")
-    seen = len(observer.texts)
+    num_seen = len(observer.texts)
     wait_for(
-        lambda: any(_is_progress(text) for text in observer.texts[seen:]),
+        lambda: any(_is_progress(text) for text in observer.texts[num_seen:]),
         START_S,
         "a text after the kill",
         lambda: goal.result is not None,
     )
-    samples = [sample for sample in observer.told if sample.time_s <= time.time()]
-    metres, degrees = driven(samples, killed_s)
-    return Kill("verifier", moving, to_zero_s(samples, killed_s, again_s), metres, degrees, action)
+    samples = [sample for sample in observer.base_velocities if sample.time_s <= time.time()]
+    metres, degrees = motion_since(samples, killed_s)
+    return Kill("verifier", moving, to_zero_s(samples, killed_s, restarted_s), metres, degrees, action)
 
 
 def _is_progress(text: VerifiedText) -> bool:
@@ -157,7 +159,7 @@ def kill_under_way(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
     return _kill_and_watch(scene, name)
 
 
-def kill_under_a_hand(scene: Scene, rng: np.random.Generator) -> Kill:
+def kill_console_while_driving(scene: Scene, rng: np.random.Generator) -> Kill:
     """Kill the console while its page drives the robot."""
     page = hold_button(f"http://127.0.0.1:{scene.console_port}/")
     threading.Thread(target=asyncio.run, args=(page,), daemon=True).start()
@@ -167,7 +169,7 @@ def kill_under_a_hand(scene: Scene, rng: np.random.Generator) -> Kill:
     return _kill_and_watch(scene, "console")
 
 
-def kill_bystander(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
+def kill_optional_node(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
     """Kill a process that the motion does not need, while the robot moves; record if it arrives."""
     goal = scene.begin_goal()
     _await_motion(scene, goal, rng)
@@ -179,8 +181,8 @@ def kill_bystander(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
 def kill_in(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
     """Kill one of KILLED_NODES in a scene that is ready. Raises OutriderError if there is no chance to."""
     if name == "console":
-        return kill_under_a_hand(scene, rng)
-    kill = kill_bystander if name in BYSTANDERS else kill_under_way
+        return kill_console_while_driving(scene, rng)
+    kill = kill_optional_node if name in OPTIONAL_NODES else kill_under_way
     return kill(scene, name, rng)
 
 
@@ -201,17 +203,17 @@ def _kill_and_watch(scene: Scene, name: str) -> Kill:
     time.sleep(WATCH_S)
     watched_s = time.time()
     # Without the base, only the commands sent to it are left; there, silence follows the last zeros.
-    is_gone = name == "simulation"
-    if not is_gone:
+    no_base = name == "simulation"
+    if not no_base:
         wait_for(
-            lambda: observer.told and observer.told[-1].time_s > watched_s,
+            lambda: observer.base_velocities and observer.base_velocities[-1].time_s > watched_s,
             START_S,
             "the watch's end",
             lambda: time.time() > watched_s + HELD_UP_S,
         )
-    samples = list(observer.commanded if is_gone else observer.told)
-    metres, degrees = driven(samples, killed_s)
-    stood_s = to_zero_s(samples, killed_s, time.time(), steady=not is_gone)
+    samples = list(observer.commanded if no_base else observer.base_velocities)
+    metres, degrees = motion_since(samples, killed_s)
+    stood_s = to_zero_s(samples, killed_s, time.time(), steady=not no_base)
     return Kill(name, True, stood_s, metres, degrees)
 
 
@@ -224,14 +226,14 @@ def run_trials(
     kills: list[Kill] = []
     write_result(folder / RESULT_FILE, runs, kills)
     for index in range(TRIES * verifier_kills):
-        left = verifier_kills - sum(len(run.kills) for run in runs)
-        if left <= 0:
+        remaining = verifier_kills - sum(len(run.kills) for run in runs)
+        if remaining <= 0:
             break
-        own = folder / f"{RUN_FOLDER}{index:03}"
-        with Scene(own, seed + index, "hidden", models, ["record"], motion) as scene:
-            runs.append(run_with_verifier_kills(scene, min(left, KILLS_PER_RUN), rng))
+        run_folder = folder / f"{RUN_FOLDER}{index:03}"
+        with Scene(run_folder, seed + index, "hidden", models, ["record"], motion) as scene:
+            runs.append(run_with_verifier_kills(scene, min(remaining, KILLS_PER_RUN), rng))
         write_result(folder / RESULT_FILE, runs, kills)
-        print(f"{verifier_kills - left + len(runs[-1].kills)} of {verifier_kills}: {runs[-1].message}")
+        print(f"{verifier_kills - remaining + len(runs[-1].kills)} of {verifier_kills}: {runs[-1].message}")
     for index in tracked(range(TRIES * node_kills), "kills"):
         if len(kills) == node_kills:
             break
@@ -244,9 +246,9 @@ def try_kill(
     folder: Path, seed: int, name: str, models: Path, rng: np.random.Generator, motion: str
 ) -> list[Kill]:
     """Kill a node once; return no kill if it did not happen, and print why."""
-    more = [name] if name in ("console", *BYSTANDERS) else []
+    extra_nodes = [name] if name in ("console", *OPTIONAL_NODES) else []
     try:
-        with Scene(folder, seed, "hidden", models, more, motion) as scene:
+        with Scene(folder, seed, "hidden", models, extra_nodes, motion) as scene:
             scene.await_ready()
             return [kill_in(scene, name, rng)]
     except OutriderError as error:
@@ -257,8 +259,8 @@ def try_kill(
 def main() -> int:
     """Run with the arguments: folder, kills of the verifier, kills of nodes, seed, models, motion."""
     folder, verifier_kills, node_kills, seed, models, motion = sys.argv[1:]
-    given = Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models), motion
-    return run_to_the_end(lambda: run_trials(*given))
+    arguments = Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models), motion
+    return run_to_the_end(lambda: run_trials(*arguments))
 
 
 if __name__ == "__main__":

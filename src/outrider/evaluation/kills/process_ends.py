@@ -74,19 +74,19 @@ def faults_of(trial: Trial) -> list[str]:
 def ends_figures(trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
     """Return a row for each kind that was tried, in the order of ENDS."""
     by_kind = {kind: [trial for trial in trials if trial.kind == kind] for kind in ENDS}
-    return {kind: _row(ENDS[kind], some) for kind, some in by_kind.items() if some}
+    return {kind: _row(ENDS[kind], of_kind) for kind, of_kind in by_kind.items() if of_kind}
 
 
 def _row(end: End, trials: Sequence[Trial]) -> dict[str, Any]:
-    done = [trial for trial in trials if not trial.error]
-    stood_s = [trial.to_zero_s for trial in done] if end.stands else []
-    reasons = Counter(trial.reason for trial in done if trial.reason)
+    finished = [trial for trial in trials if not trial.error]
+    stood_s = [trial.to_zero_s for trial in finished] if end.stands else []
+    reasons = Counter(trial.reason for trial in finished if trial.reason)
     return {
-        "trials": len(done),
+        "trials": len(finished),
         "median_to_zero_s": round(statistics.median(stood_s), 3) if stood_s else None,
         "worst_to_zero_s": round(max(stood_s), 3) if stood_s else None,
         "bound": end.bound,
-        "outlived": sum(bool(trial.outlived) for trial in done),
+        "outlived": sum(bool(trial.outlived) for trial in finished),
         "reason": reasons.most_common(1)[0][0] if reasons else "",
         "failed": sum(bool(faults_of(trial)) for trial in trials),
     }
@@ -158,10 +158,10 @@ def evaluate_ends(
         arguments = (scratch, str(file), str(trials), str(seed), str(folder), motion)
         if run_trials("outrider.evaluation.kills.end_trials", *arguments, *(end.kind for end in ends)) != 0:
             raise OutriderError("the trials did not come to their end: the reason is above")
-        done = read_trials(file)
-    rows = ends_figures(done)
-    print_results(ends_table(rows), "what the robot said:", *reasons(rows), *failures(done))
+        finished = read_trials(file)
+    rows = ends_figures(finished)
+    print_results(ends_table(rows), "what the robot said:", *reasons(rows), *failures(finished))
     figures = {"ends": rows, "failed": sum(row["failed"] for row in rows.values())}
-    details = {"seed": seed, "motion": motion, "trials": [asdict(trial) for trial in done]}
+    details = {"seed": seed, "motion": motion, "trials": [asdict(trial) for trial in finished]}
     write_figures(json_file, (kills or {}) | figures | details)
     return figures

@@ -23,8 +23,8 @@ from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.files.writing import replace_file
 from outrider.core.language.actions import ActionTable, Motion
 from outrider.core.ports import TextDecoder
-from outrider.decoding.config import DecodingConfig
 from outrider.decoding.protocol.validation import require_choice
+from outrider.evaluation.common.decoders import decoder_of
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.kills.ends import LIMIT_S
@@ -37,8 +37,8 @@ from outrider.runtime.reports.replay import replay_steps
 # The console is killed while a person holds a button, the others while a text moves the robot.
 STOPPING_NODES = ("camera", "navigator", "action", "simulation", "console")
 # The motion does not need these: the goal must continue.
-BYSTANDERS = ("memory", "record", "markers")
-KILLED_NODES = (*STOPPING_NODES, *BYSTANDERS)
+OPTIONAL_NODES = ("memory", "record", "markers")
+KILLED_NODES = (*STOPPING_NODES, *OPTIONAL_NODES)
 # Added to the action's own motion: corrections of sway and heading by the closed loop, and side steps.
 OVERSHOOT, CORRECTED_M, CORRECTED_DEG = 1.15, 0.1, 5.0
 # Without the simulated base, only the commands sent to it can be watched.
@@ -113,9 +113,11 @@ def check_texts(recording: Path, target: TextDecoder) -> Texts:
         steps = read_steps(recording)
     except ConfigError:
         return Texts(unread=1)
-    begun = [step for step in steps if step.verified_tokens]
-    agree = sum(comparison.agrees for comparison, _ in replay_steps(begun, target))
-    return Texts(len(begun), agree, sum(not step.finished for step in begun), len(steps) - len(begun))
+    begun_steps = [step for step in steps if step.verified_tokens]
+    agree = sum(comparison.agrees for comparison, _ in replay_steps(begun_steps, target))
+    return Texts(
+        len(begun_steps), agree, sum(not step.finished for step in begun_steps), len(steps) - len(begun_steps)
+    )
 
 
 def evaluate_kills(
@@ -140,7 +142,7 @@ def evaluate_kills(
         recordings = sorted(Path(scratch).glob(f"{RUN_FOLDER}*/{RECORDING_FILE}"))
         texts = _check_recordings(recordings, folder)
     figures = figures_of(runs, killed, texts, (verifier_kills, node_kills))
-    print_results(*_told(figures))
+    print_results(*_report(figures))
     details = {
         "seed": seed,
         "motion": motion,
@@ -177,29 +179,26 @@ def read_result(path: Path) -> tuple[list[Run], list[Kill]]:
 def _check_recordings(recordings: Sequence[Path], models: Path) -> Texts:
     if not recordings:
         return Texts()
-    from outrider.models import load_model  # takes seconds to import, as the decoders do
-    from outrider.runtime.wiring.decoders import local_decoder
-
-    target = local_decoder(load_model(models / "target"), None, DecodingConfig(strategy="ar"))
+    target = decoder_of("target", models)
     return sum((check_texts(recording, target) for recording in recordings), Texts())
 
 
 def figures_of(
-    runs: Sequence[Run], killed: Sequence[Kill], texts: Texts, asked: tuple[int, int] = (1, 1)
+    runs: Sequence[Run], killed: Sequence[Kill], texts: Texts, wanted: tuple[int, int] = (1, 1)
 ) -> dict[str, Any]:
     """Return counts and worst cases. A goal that was not reached counts as failed.
 
-    `asked`: the wanted kills of the verifier, and of nodes. Missing kills fail, as do fewer texts than
+    `wanted`: the wanted kills of the verifier, and of nodes. Missing kills fail, as do fewer texts than
     goals, and recordings without texts.
     """
     of_verifier = [kill for run in runs for kill in run.kills]
     nodes = {node: [kill for kill in killed if kill.node == node] for node in KILLED_NODES}
-    lost = sum(kill.reached is False for kill in killed)
+    unreached = sum(kill.reached is False for kill in killed)
     unbounded = sum(not is_bounded(kill) for kill in of_verifier)
     late = sum(is_late(kill) for kill in killed)
     different = texts.steps - texts.agree
-    missing = max(0, asked[0] - len(of_verifier)) + max(0, asked[1] - len(killed))
-    missing += texts.unread + max(0, max(len(runs), min(asked[0], 1)) - texts.steps)
+    missing = max(0, wanted[0] - len(of_verifier)) + max(0, wanted[1] - len(killed))
+    missing += texts.unread + max(0, max(len(runs), min(wanted[0], 1)) - texts.steps)
     return {
         "verifier_kills": _counts(of_verifier) | {"unbounded": unbounded},
         "goals": len(runs),
@@ -210,11 +209,11 @@ def figures_of(
         },
         "bystander_kills": {
             node: {"kills": len(nodes[node]), "reached": sum(bool(kill.reached) for kill in nodes[node])}
-            for node in BYSTANDERS
+            for node in OPTIONAL_NODES
             if nodes[node]
         },
         "missing": missing,
-        "failed": unbounded + late + different + missing + lost + sum(not run.reached for run in runs),
+        "failed": unbounded + late + different + missing + unreached + sum(not run.reached for run in runs),
     }
 
 
@@ -229,7 +228,7 @@ def _counts(kills: Sequence[Kill]) -> dict[str, Any]:
     }
 
 
-def _told(figures: dict[str, Any]) -> tuple[Table, str]:
+def _report(figures: dict[str, Any]) -> tuple[Table, str]:
     texts, goals = figures["texts"], f"{figures['reached']} of {figures['goals']} goals reached"
     note = (
         f"{goals}; {texts['agree']} of {texts['steps']} texts are the target's own, {texts['empty']} more "

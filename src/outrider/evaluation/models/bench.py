@@ -77,14 +77,14 @@ def bench_models(
     figures = {
         "frames": frames,
         "seed": seed,
-        "ratios": [asdict(one) | {"kept": one.kept} for one in ratios],
-        "drafts": [asdict(one) for one in draftings],
+        "ratios": [asdict(ratio) | {"kept": ratio.is_within_bound} for ratio in ratios],
+        "drafts": [asdict(drafting) for drafting in draftings],
         **details,
     }
     print_results(table_of(ratios, draftings))
     write_figures(json_file, figures)
     if plots is not None:
-        bars = {one.what: (one.value, one.bound) for one in ratios}
+        bars = {ratio.what: (ratio.value, ratio.bound) for ratio in ratios}
         draw_ratios(plots / "models.png", "outrider bench models", bars)
     return figures
 
@@ -101,7 +101,7 @@ def _measured(
     trial = graph_trial(graph_layers)
     num_layers = step_layers or STEP_LAYERS[device]
     step, packed_s = step_trial(device, num_layers), packed_verifies(device, num_layers)
-    beside = host_overhead(folder / "target", prompts, device)
+    overhead = host_overhead(folder / "target", prompts, device)
     ratios = [
         draft_over_generate(folder / "draft", prompts[0]),
         verify_over_step(pair, prompts[0]),
@@ -112,7 +112,7 @@ def _measured(
         *graph_ratios(trial),
         *step_ratios(step),
         *packed_ratios(packed_s, step),
-        *overhead_ratios(beside, device),
+        *overhead_ratios(overhead, device),
     ]
     return (
         ratios,
@@ -121,7 +121,7 @@ def _measured(
             "static_graphs": asdict(trial),
             "target_step": asdict(step),
             "packed_verify_s": packed_s,
-            "host_overhead": {what: asdict(host) for what, host in beside.items()},
+            "host_overhead": {what: asdict(host) for what, host in overhead.items()},
         },
     )
 
@@ -169,7 +169,7 @@ def branches_at_once(draft: LanguageModel, prompt: Prompt, what: str) -> Ratio:
         together.append(cpu_seconds(partial(draft.forward_together, chunks)))
         for session in sessions:
             session.truncate(session.length - 1)
-    value = statistics.median(turn / one for turn, one in zip(in_turn, together, strict=True))
+    value = statistics.median(turn / at_once for turn, at_once in zip(in_turn, together, strict=True))
     detail = f"{median_ms(in_turn)} against {median_ms(together)} ms"
     return Ratio(f"{NUM_BRANCHES} {what} in turn over at once", value, 2.0, False, detail)
 
@@ -177,11 +177,15 @@ def branches_at_once(draft: LanguageModel, prompt: Prompt, what: str) -> Ratio:
 def measure_drafting(pair: Pair, precision: str, prompts: Sequence[Prompt]) -> Drafting:
     """Measure greedy drafts of NUM_DRAFT_TOKENS, verified by the target, over whole texts."""
     rounds = [
-        one for prompt in prompts for one in verifications(pair, pair.target.exits, prompt, NUM_DRAFT_TOKENS)
+        verification
+        for prompt in prompts
+        for verification in verifications(pair, pair.target.exits, prompt, NUM_DRAFT_TOKENS)
     ]
     accepted = [
-        sum(token == drafted for token, drafted in zip(one.emitted, one.draft, strict=False))
-        for one in rounds
+        sum(
+            token == drafted for token, drafted in zip(verification.emitted, verification.draft, strict=False)
+        )
+        for verification in rounds
     ]
     session = pair.draft.open_session()
     session.prefill(prompts[0])
@@ -191,8 +195,8 @@ def measure_drafting(pair: Pair, precision: str, prompts: Sequence[Prompt]) -> D
 
 def precision_ratios(draftings: Sequence[Drafting]) -> list[Ratio]:
     """Return the accepted tokens of int8 over those of fp32, with the bound 0.95."""
-    whole = next(one for one in draftings if one.precision == "fp32")
-    int8 = next(one for one in draftings if one.precision == "int8")
+    whole = next(drafting for drafting in draftings if drafting.precision == "fp32")
+    int8 = next(drafting for drafting in draftings if drafting.precision == "int8")
     detail = f"{int8.accepted:.2f} against {whole.accepted:.2f} of {NUM_DRAFT_TOKENS} drafted"
     value = int8.accepted / whole.accepted if whole.accepted else 1.0
     return [Ratio("accepted of an int8 draft over fp32", value, 0.95, False, detail)]

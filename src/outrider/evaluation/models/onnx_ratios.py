@@ -20,7 +20,7 @@ from outrider.core.ports import ModelSession
 from outrider.core.processes import work_apart
 from outrider.core.values import Prompt
 from outrider.evaluation.common.ratios import Ratio
-from outrider.evaluation.models.made_up import QWEN2_VL_2B, Widths, made_up_stack
+from outrider.evaluation.models.random_weights import QWEN2_VL_2B, Widths, random_stack
 from outrider.models.backbone.batch import DECODE_ROWS, next_span
 from outrider.models.backbone.text_stack import TextShape
 from outrider.models.onnx.blocks import GraphSizes
@@ -63,8 +63,16 @@ class GraphTrial:
         return self.switching_mb / self.plain_mb
 
 
-def run_trial(num_layers: int, num_tokens: int, repeats: int, widths: Widths = QWEN2_VL_2B) -> GraphTrial:
-    """Run in separate processes, so that the measured memory is that of the graphs."""
+def graph_trial(
+    num_layers: int,
+    num_tokens: int = PROMPT_TOKENS,
+    repeats: int = 1,
+    widths: Widths = QWEN2_VL_2B,
+) -> GraphTrial:
+    """Return the times of static graphs of `num_layers` layers, and their memory, for a prompt.
+
+    They run in separate processes, so that the measured memory is that of the graphs.
+    """
     widths = replace(widths, num_layers=num_layers, vocab_size=VOCABULARY)
     with tempfile.TemporaryDirectory() as folder:
         work_apart(partial(_write, Path(folder), widths), num_tokens)
@@ -82,7 +90,7 @@ def _num_slots(num_tokens: int) -> int:
 def _write(folder: Path, widths: Widths, num_tokens: int) -> None:
     """Build and profile the graphs."""
     torch.set_num_threads(1)
-    stack = made_up_stack(widths, "int4", exact=True)
+    stack = random_stack(widths, "int4", exact=True)
     num_slots = _num_slots(num_tokens)
     write_graphs(folder, stack, _sizes(widths), num_slots, packs=True)
     GraphLanguage(folder, _sizes(widths), stack.shape, stack.rotary, num_slots)
@@ -90,7 +98,7 @@ def _write(folder: Path, widths: Widths, num_tokens: int) -> None:
 
 def _measure(folder: Path, widths: Widths, num_tokens: int, repeats: int) -> GraphTrial:
     torch.set_num_threads(1)
-    before_mb = _held_mb()
+    before_mb = _resident_mb()
     language = _open(folder, widths, _num_slots(num_tokens))
     blocks, cache = language.blocks, language.open_cache()
     hidden = language.embed([index % VOCABULARY for index in range(num_tokens)])
@@ -108,18 +116,18 @@ def _measure(folder: Path, widths: Widths, num_tokens: int, repeats: int) -> Gra
 
 
 def _open(folder: Path, widths: Widths, num_slots: int) -> GraphLanguage:
-    rotary = made_up_stack(replace(widths, num_layers=0, vocab_size=1), "fp32").rotary
+    rotary = random_stack(replace(widths, num_layers=0, vocab_size=1), "fp32").rotary
     shape: TextShape = widths.shape
     return GraphLanguage(folder, _sizes(widths), shape, rotary, num_slots)
 
 
 def _watched(work: Callable[[], object]) -> tuple[float, float]:
     """Return the work's seconds of this thread, and the peak memory, sampled every millisecond."""
-    peak_mb, done = [_held_mb()], threading.Event()
+    peak_mb, done = [_resident_mb()], threading.Event()
 
     def watch() -> None:
         while not done.wait(0.001):
-            peak_mb[0] = max(peak_mb[0], _held_mb())
+            peak_mb[0] = max(peak_mb[0], _resident_mb())
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -131,7 +139,7 @@ def _watched(work: Callable[[], object]) -> tuple[float, float]:
     return took_s, peak_mb[0]
 
 
-def _held_mb() -> float:
+def _resident_mb() -> float:
     """Return the resident memory that belongs to no file."""
     resident, of_files = Path("/proc/self/statm").read_text().split()[1:3]
     return (int(resident) - int(of_files)) * _PAGE_MB
@@ -162,14 +170,17 @@ def graph_agreement(folder: Path, prompts: Sequence[Prompt]) -> list[Ratio]:
     id.
     """
     choices = compare_choices(folder, prompts)
-    strays = [one for one in choices if one.graphs != one.eager]
-    gap = max((one.gap for one in strays), default=0.0)
-    noise = statistics.median(one.difference for one in choices)
+    strays = [choice for choice in choices if choice.graphs != choice.eager]
+    gap = max((choice.gap for choice in strays), default=0.0)
+    noise = statistics.median(choice.difference for choice in choices)
     why = f"of {len(strays)} it takes another, with gaps to {gap:.3f} where logits differ by {noise:.3f}"
-    alike, best = [one.graphs == one.in_float32 for one in choices], [one.is_best for one in choices]
+    same_as_float32, best_of_eager = (
+        [choice.graphs == choice.in_float32 for choice in choices],
+        [choice.is_best for choice in choices],
+    )
     return [
-        _share("static graphs choose as their integers do in float32", alike),
-        _share("static graphs choose a best token of the eager int4 draft", best, why),
+        _share("static graphs choose as their integers do in float32", same_as_float32),
+        _share("static graphs choose a best token of the eager int4 draft", best_of_eager, why),
     ]
 
 
@@ -195,14 +206,14 @@ def compare_choices(folder: Path, prompts: Sequence[Prompt]) -> list[Choice]:
 
 def _choice(graphs: Any, in_float32: Any, eager: Any) -> Choice:
     """Return the choice of three rows of logits (V,)."""
-    chosen, own, mine = (int(row.argmax()) for row in (graphs, in_float32, eager))
-    gap, difference = float(in_float32[own] - in_float32[mine]), float((in_float32 - eager).abs().max())
-    return Choice(chosen, own, mine, bool(eager[chosen] == eager[mine]), gap, difference)
-
-
-def graph_trial(num_layers: int) -> GraphTrial:
-    """Return the times of static graphs of `num_layers` layers."""
-    return run_trial(num_layers, PROMPT_TOKENS, repeats=1)
+    chosen, float32_choice, eager_choice = (int(row.argmax()) for row in (graphs, in_float32, eager))
+    gap, difference = (
+        float(in_float32[float32_choice] - in_float32[eager_choice]),
+        float((in_float32 - eager).abs().max()),
+    )
+    return Choice(
+        chosen, float32_choice, eager_choice, bool(eager[chosen] == eager[eager_choice]), gap, difference
+    )
 
 
 def graph_ratios(trial: GraphTrial) -> list[Ratio]:

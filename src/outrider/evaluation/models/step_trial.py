@@ -15,7 +15,7 @@ from torch import Tensor
 from outrider.core.model_options import Precision
 from outrider.core.ports import ExitInfo, Reading
 from outrider.evaluation.common.ratios import Ratio
-from outrider.evaluation.models.made_up import QWEN2_VL_7B, Widths, made_up_stack
+from outrider.evaluation.models.random_weights import QWEN2_VL_7B, Widths, random_stack
 from outrider.models.backbone.batch import next_span
 from outrider.models.backbone.cuda_graph_steps import BLOCK_SEQUENCES, SegmentedStep, StepTokens
 from outrider.models.backbone.early_exits import ExitHeads
@@ -63,45 +63,49 @@ class StepTrial:
     same_bits: bool
 
 
-def run_step_trial(
-    device: str, num_layers: int, context: int, repeats: int, widths: Widths = QWEN2_VL_7B
+def step_trial(
+    device: str,
+    num_layers: int,
+    context: int = CONTEXT,
+    repeats: int = STEP_REPEATS,
+    widths: Widths = QWEN2_VL_7B,
 ) -> StepTrial:
-    """Measure a verification in bfloat16 on a GPU, in float32 on a CPU.
+    """Measure a verification by a target of these widths in bfloat16 on a GPU, in float32 on a CPU.
 
     With fewer layers than the model has, its vocabulary is cut as well. Raises ConfigError for a device
     that is not there.
     """
-    place = find_device(device)
+    torch_device = find_device(device)
     torch.manual_seed(0)
-    dense: Precision = "fp32" if place.type == "cpu" else "bf16"
-    text = made_up_stack(_cut(widths, num_layers), dense, device=place)
-    heads = _made_up_exits(text, min(NUM_EXITS, num_layers - 1)).to(place, text.embeddings.dtype)
-    alone, crowd = (_block(text, context, sequences, place) for sequences in (1, _CROWD[place.type]))
+    dense: Precision = "fp32" if torch_device.type == "cpu" else "bf16"
+    text = random_stack(_cut(widths, num_layers), dense, device=torch_device)
+    heads = _random_exits(text, min(NUM_EXITS, num_layers - 1)).to(torch_device, text.embeddings.dtype)
+    alone, crowd = (_block(text, context, count, torch_device) for count in (1, _CROWD[torch_device.type]))
     chunk = _chunk(0, VERIFIED, context)
     plain, exits = (SegmentedStep(text, each, alone, next_span(context)) for each in (None, heads))
     without, added = _seconds_in_turn(
-        [partial(step.run, {0: chunk}, _heard) for step in (plain, exits)], place, repeats
+        [partial(step.run, {0: chunk}, _read_exit) for step in (plain, exits)], torch_device, repeats
     )
-    host_s = _host_seconds(lambda: exits.run({0: chunk}, None), place, repeats)
+    host_s = _host_seconds(lambda: exits.run({0: chunk}, None), torch_device, repeats)
     many = SegmentedStep(text, heads, crowd, next_span(context))
-    crowded = {index: _chunk(index, VERIFIED, context) for index in range(_CROWD[place.type])}
-    crowd_s = _seconds(partial(many.run, crowded, _heard), place, repeats)
-    num_bytes, byte_s = weight_bytes(text), _seconds_per_byte(place, repeats)
+    crowded = {index: _chunk(index, VERIFIED, context) for index in range(_CROWD[torch_device.type])}
+    crowd_s = _seconds(partial(many.run, crowded, _read_exit), torch_device, repeats)
+    num_bytes, byte_s = weight_bytes(text), _seconds_per_byte(torch_device, repeats)
     return StepTrial(
-        device,
-        num_layers,
-        context,
-        len(heads.matrices),
-        len(crowded),
-        num_bytes / 1e9,
-        1e-9 / byte_s,
-        num_bytes * byte_s,
-        statistics.median(without),
-        statistics.median(added),
-        statistics.median(more / less for more, less in zip(added, without, strict=True)),
-        crowd_s,
-        host_s,
-        _same_bits(many, crowded, context),
+        device=device,
+        num_layers=num_layers,
+        context=context,
+        num_exits=len(heads.matrices),
+        crowd=len(crowded),
+        weights_gb=num_bytes / 1e9,
+        copy_gb_s=1e-9 / byte_s,
+        weights_s=num_bytes * byte_s,
+        plain_s=statistics.median(without),
+        exits_s=statistics.median(added),
+        exits_ratio=statistics.median(more / less for more, less in zip(added, without, strict=True)),
+        crowd_s=crowd_s,
+        host_s=host_s,
+        same_bits=_same_bits(many, crowded, context),
     )
 
 
@@ -109,16 +113,16 @@ def packed_verify_seconds(
     device: str,
     precision: Precision,
     num_layers: int,
-    context: int,
-    repeats: int,
+    context: int = CONTEXT,
+    repeats: int = STEP_REPEATS,
     widths: Widths = QWEN2_VL_7B,
 ) -> float:
     """Return the median seconds of a verification without exits, with weights of another precision."""
-    place = find_device(device)
-    text = made_up_stack(_cut(widths, num_layers), precision, device=place)
-    block = _block(text, context, 1, place)
+    torch_device = find_device(device)
+    text = random_stack(_cut(widths, num_layers), precision, device=torch_device)
+    block = _block(text, context, 1, torch_device)
     step = SegmentedStep(text, None, block, next_span(context))
-    return _seconds(partial(step.run, {0: _chunk(0, VERIFIED, context)}, None), place, repeats)
+    return _seconds(partial(step.run, {0: _chunk(0, VERIFIED, context)}, None), torch_device, repeats)
 
 
 def _cut(widths: Widths, num_layers: int) -> Widths:
@@ -126,17 +130,17 @@ def _cut(widths: Widths, num_layers: int) -> Widths:
     return replace(widths, num_layers=num_layers, vocab_size=widths.vocab_size if whole else PART_VOCABULARY)
 
 
-def _heard(index: int, rows: Tensor) -> Reading:
+def _read_exit(index: int, rows: Tensor) -> Reading:
     """Return what a verification reads from an exit: its choices."""
     return Reading(rows.argmax(-1), lambda choices: None)
 
 
-def _block(text: TextStack, context: int, sequences: int, place: torch.device) -> CacheBlock:
+def _block(text: TextStack, context: int, sequences: int, torch_device: torch.device) -> CacheBlock:
     """Return caches that are filled everywhere with random values."""
     shape = CacheShape(
         text.shape.num_layers, next_span(context + VERIFIED), text.shape.num_kv_heads, text.shape.head_dim
     )
-    block = CachePool(shape, text.cache_dtype, sequences, place).take().block
+    block = CachePool(shape, text.cache_dtype, sequences, torch_device).take().block
     for slots in (*block.keys, *block.values):
         slots.normal_(std=0.1)
     return block
@@ -149,8 +153,8 @@ def _chunk(index: int, count: int, context: int) -> StepTokens:
 def _same_bits(step: SegmentedStep, crowded: Mapping[int, StepTokens], context: int) -> bool:
     """Whether the first token of a chunk has the same logits alone, in the chunk, and in a crowd."""
     cases = {0: _chunk(0, 1, context)}, {0: _chunk(0, VERIFIED, context)}, crowded
-    first, *others = (step.run(case, None)[0].clone() for case in cases)
-    return all(torch.equal(first, other) for other in others)
+    alone, *more_logits = (step.run(case, None)[0].clone() for case in cases)
+    return all(torch.equal(alone, logits) for logits in more_logits)
 
 
 def weight_bytes(text: TextStack) -> int:
@@ -162,63 +166,58 @@ def weight_bytes(text: TextStack) -> int:
     return sum(width * matrix.shape[0] * matrix.shape[1] for matrix in [*matrices, text.head])
 
 
-def _made_up_exits(text: TextStack, count: int) -> ExitHeads:
+def _random_exits(text: TextStack, count: int) -> ExitHeads:
     """Return random exit heads, spread evenly over the layers."""
     num_layers, hidden = text.shape.num_layers, text.embeddings.shape[1]
-    layers = tuple(round(num_layers * (place + 1) / (count + 1)) for place in range(count))
+    layers = tuple(round(num_layers * (number + 1) / (count + 1)) for number in range(count))
     shortlist = torch.arange(min(SHORTLIST, text.head.shape[1]))
     matrices = tuple(torch.randn(hidden, len(shortlist)) / hidden for _ in layers)
     return ExitHeads(ExitInfo(layers, num_layers, shortlist), matrices)
 
 
-def _seconds(work: Callable[[], object], place: torch.device, repeats: int) -> float:
+def _seconds(work: Callable[[], object], torch_device: torch.device, repeats: int) -> float:
     """Return the median seconds of the work."""
-    return statistics.median(_seconds_in_turn([work], place, repeats)[0])
+    return statistics.median(_seconds_in_turn([work], torch_device, repeats)[0])
 
 
 def _seconds_in_turn(
-    works: Sequence[Callable[[], object]], place: torch.device, repeats: int
+    works: Sequence[Callable[[], object]], torch_device: torch.device, repeats: int
 ) -> list[list[float]]:
     """Return each work's seconds, to its end on the device; on a CPU, processor seconds of this thread."""
-    clock = time.thread_time if place.type == "cpu" else time.monotonic
+    clock = time.thread_time if torch_device.type == "cpu" else time.monotonic
     times: list[list[float]] = [[] for _ in works]
     for _ in range(WARM_UPS + repeats):
         for work, own in zip(works, times, strict=True):
-            _finish(place)
+            _finish(torch_device)
             began_s = clock()
             work()
-            _finish(place)
+            _finish(torch_device)
             own.append(clock() - began_s)
     return [own[WARM_UPS:] for own in times]
 
 
-def _host_seconds(work: Callable[[], object], place: torch.device, repeats: int) -> float:
+def _host_seconds(work: Callable[[], object], torch_device: torch.device, repeats: int) -> float:
     """Return the median seconds until the host is free again; on a CPU nothing is queued, so that is all."""
     times = []
     for _ in range(repeats):
-        _finish(place)
+        _finish(torch_device)
         began_s = time.monotonic()
         work()
         times.append(time.monotonic() - began_s)
     return statistics.median(times)
 
 
-def _seconds_per_byte(place: torch.device, repeats: int) -> float:
+def _seconds_per_byte(torch_device: torch.device, repeats: int) -> float:
     """Return the seconds of reading or writing a byte: a copy does both."""
-    copied = _COPIED_BYTES[place.type]
-    source: Tensor = torch.empty(copied, dtype=torch.uint8, device=place).random_()
+    copied = _COPIED_BYTES[torch_device.type]
+    source: Tensor = torch.empty(copied, dtype=torch.uint8, device=torch_device).random_()
     target = torch.empty_like(source)
-    return _seconds(lambda: target.copy_(source), place, repeats) / (2 * copied)
+    return _seconds(lambda: target.copy_(source), torch_device, repeats) / (2 * copied)
 
 
-def _finish(place: torch.device) -> None:
-    if place.type == "cuda":
-        torch.cuda.synchronize(place)
-
-
-def step_trial(device: str, num_layers: int) -> StepTrial:
-    """Return the times of a target of the 7B's width with `num_layers` layers."""
-    return run_step_trial(device, num_layers, CONTEXT, STEP_REPEATS)
+def _finish(torch_device: torch.device) -> None:
+    if torch_device.type == "cuda":
+        torch.cuda.synchronize(torch_device)
 
 
 def step_ratios(trial: StepTrial) -> list[Ratio]:
@@ -253,8 +252,7 @@ def packed_verifies(device: str, num_layers: int) -> dict[Precision, float]:
     if device == "cpu":
         return {}
     return {
-        precision: packed_verify_seconds(device, precision, num_layers, CONTEXT, STEP_REPEATS)
-        for precision in PACKED_PRECISIONS
+        precision: packed_verify_seconds(device, precision, num_layers) for precision in PACKED_PRECISIONS
     }
 
 

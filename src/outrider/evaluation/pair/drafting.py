@@ -6,7 +6,7 @@ Texts and verifications are those of real models; the figures are counts, except
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -137,14 +137,14 @@ def text_sets(pair: Pair, episodes: int, frames: int, seed: int) -> Iterator[Tex
     driven = tuple(driven_prompts(pair, episodes, seed))
     name = f"{episodes} searches, {len(driven)} steps in order"
     yield TextSet("searches", name, driven, True, pair.target, pair.draft)
-    alone = tuple(held_out_prompts(frames, seed))
-    yield TextSet("frames", f"{frames} frames, each alone", alone, False, pair.target, pair.draft)
+    frame_prompts = tuple(held_out_prompts(frames, seed))
+    yield TextSet("frames", f"{frames} frames, each alone", frame_prompts, False, pair.target, pair.draft)
 
 
 def question_sets(reader: LanguageModel, questions: int, seed: int) -> Iterator[TextSet]:
     """Yield questions to the memories of households, one after the other and as if each were the first."""
-    asked = tuple(islice(household_questions(seed), questions))
-    prompts, answers = tuple(one.prompt for one in asked), tuple(one.answer for one in asked)
+    household = tuple(islice(household_questions(seed), questions))
+    prompts, answers = tuple(item.prompt for item in household), tuple(item.answer for item in household)
     yield TextSet("questions", f"{questions} questions in order", prompts, True, reader, answers=answers)
     alone = f"{questions} questions, each alone"
     yield TextSet("questions_alone", alone, prompts, False, reader, answers=answers)
@@ -162,10 +162,11 @@ def gain(
     same for the gain of the techniques alone, LONG for all that a tree gains. `with_model`: MODEL to join
     both with the draft model.
     """
-    every, alone = (
-        tuple(filter(None, (with_model, *names, of))) for names, of in ((ALL, form), (SUFFIX, alone_form))
+    with_all, with_suffix = (
+        tuple(filter(None, (with_model, *names, drafting_form)))
+        for names, drafting_form in ((ALL, form), (SUFFIX, alone_form))
     )
-    return figures[every].acceptance_length / figures[alone].acceptance_length
+    return figures[with_all].acceptance_length / figures[with_suffix].acceptance_length
 
 
 def share_right(texts: TextSet) -> float:
@@ -189,19 +190,19 @@ def draw_lengths(path: Path, texts: TextSet) -> None:
 def driven_prompts(pair: Pair, episodes: int, seed: int) -> Iterator[Prompt]:
     """Yield the prompts of every step of searches that the target drives, in order."""
     decoder = local_decoder(pair.target, None, DecodingConfig(strategy="ar"))
-    seen: list[Prompt] = []
+    prompts: list[Prompt] = []
 
     def ask(simulator: Simulator, navigator: Navigator) -> str:
         context = navigator.context(simulator.odometry())
-        seen.append(Prompt(render_prompt(context), simulator.frame_jpeg()))
-        return decoder.decode(DecodeRequest(seen[-1], MAX_NEW_TOKENS)).text
+        prompts.append(Prompt(render_prompt(context), simulator.frame_jpeg()))
+        return decoder.decode(DecodeRequest(prompts[-1], MAX_NEW_TOKENS)).text
 
     for home_seed, placement in tracked(placed_homes(episodes, seed), "searches"):
         home = generate_home(home_seed, placement=placement)
         instruction = instruction_for(home)
         settings = NavigatorSettings(max_steps=MAX_STEPS)
         run_episode(home, instruction, lambda _: ask, settings, ODOMETRY_NOISE)
-    yield from seen
+    yield from prompts
 
 
 def measure(texts: TextSet, num_draft_tokens: int) -> dict[tuple[str, ...], DraftingFigures]:
@@ -237,14 +238,15 @@ def figures_of(total: Yield) -> DraftingFigures:
     )
 
 
-_COLUMNS: tuple[Callable[[DraftingFigures], str], ...] = (
-    lambda row: f"{row.acceptance_length:.2f}",
-    lambda row: f"{row.drafted:.1f}",
-    lambda row: f"{row.model_share:.2f}",
-    lambda row: f"{row.draft_ms:.2f}",
-    lambda row: f"{row.learning_ms:.2f}",
-    lambda row: f"{row.calibration_ms:.3f}",
-)
+def _cells(row: DraftingFigures) -> tuple[str, ...]:
+    return (
+        f"{row.acceptance_length:.2f}",
+        f"{row.drafted:.1f}",
+        f"{row.model_share:.2f}",
+        f"{row.draft_ms:.2f}",
+        f"{row.learning_ms:.2f}",
+        f"{row.calibration_ms:.3f}",
+    )
 
 
 def _gain_text(name: str, figures: Mapping[tuple[str, ...], DraftingFigures]) -> str:
@@ -262,4 +264,4 @@ def _gain_text(name: str, figures: Mapping[tuple[str, ...], DraftingFigures]) ->
 def _add_rows(table: Table, texts: TextSet, figures: dict[tuple[str, ...], DraftingFigures]) -> None:
     table.add_section()
     for sources, row in figures.items():
-        table.add_row(texts.name, " + ".join(sources), *(text(row) for text in _COLUMNS))
+        table.add_row(texts.name, " + ".join(sources), *_cells(row))

@@ -55,8 +55,8 @@ def auc(hints: Sequence[tuple[float, bool]]) -> float:
 
     A tie counts half. Return nan without both kinds.
     """
-    right = [confidence for confidence, stands in hints if stands]
-    wrong = [confidence for confidence, stands in hints if not stands]
+    right = [confidence for confidence, is_right in hints if is_right]
+    wrong = [confidence for confidence, is_right in hints if not is_right]
     if not right or not wrong:
         return float("nan")
     wins = sum((r > w) + 0.5 * (r == w) for r in right for w in wrong)
@@ -69,27 +69,30 @@ def calibration_error(hints: Sequence[tuple[float, bool]], bins: int = BINS) -> 
     The error of a bin is |confidence - share right|.
     """
     members: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
-    for confidence, stands in hints:
-        members[min(bins - 1, int(confidence * bins))].append((confidence, stands))
-    gaps = (abs(sum(c for c, _ in one) - sum(stands for _, stands in one)) for one in members)
+    for confidence, is_right in hints:
+        members[min(bins - 1, int(confidence * bins))].append((confidence, is_right))
+    gaps = (
+        abs(sum(c for c, _ in hints_of_bin) - sum(is_right for _, is_right in hints_of_bin))
+        for hints_of_bin in members
+    )
     return sum(gaps) / len(hints) if hints else float("nan")
 
 
 def judge_exit(index: int, layer: int, rounds: Sequence[Verification], cost: float) -> ExitQuality:
     """Return an exit's figures over all verifications."""
     agreeing, contested, hints = [], [], []
-    for one in rounds:
-        word, verdict = one.exits[index], one.emitted
-        right = [choice == token for choice, token in zip(word.choices, verdict, strict=False)]
+    for verification in rounds:
+        result, verdict = verification.exits[index], verification.emitted
+        right = [choice == token for choice, token in zip(result.choices, verdict, strict=False)]
         agreeing += right
-        if len(verdict) <= len(one.draft) and verdict[-1] != one.draft[len(verdict) - 1]:
+        if len(verdict) <= len(verification.draft) and verdict[-1] != verification.draft[len(verdict) - 1]:
             contested.append(right[-1])
-        hints.append((word.confidence, word.hint == verdict))
+        hints.append((result.confidence, result.hint == verdict))
     return ExitQuality(
         layer=layer,
         agreement=share(agreeing),
         contested_agreement=share(contested),
-        hint_agreement=share([stands for _, stands in hints]),
+        hint_agreement=share([is_right for _, is_right in hints]),
         mean_confidence=statistics.mean(confidence for confidence, _ in hints),
         auc=auc(hints),
         calibration_error=calibration_error(hints),
@@ -107,7 +110,7 @@ def exit_costs(model: QwenModel, prompt: Prompt, timed_forwards: int) -> tuple[f
     assert model.exits is not None
     indices = range(len(model.exits.layers))
     subsets = [*([index] for index in indices), list(indices)]
-    sessions = [each.open_session() for each in (model, *(model.with_exits(one) for one in subsets))]
+    sessions = [each.open_session() for each in (model, *(model.with_exits(subset) for subset in subsets))]
     for session in sessions:
         session.prefill(prompt)
     times: list[list[float]] = [[] for _ in sessions]
@@ -115,7 +118,7 @@ def exit_costs(model: QwenModel, prompt: Prompt, timed_forwards: int) -> tuple[f
         for number, session in enumerate(sessions):
             times[number].append(forward_seconds(session, NUM_DRAFT_TOKENS + 1, exits=number > 0))
     plain = statistics.median(times[0])
-    extras = [[one - base for one, base in zip(each, times[0], strict=True)] for each in times[1:]]
+    extras = [[took_s - base_s for took_s, base_s in zip(each, times[0], strict=True)] for each in times[1:]]
     return plain, [statistics.median(extra) / plain for extra in extras]
 
 
@@ -139,12 +142,12 @@ def evaluate_exits(
     prompts = list(held_out_prompts(frames, seed))
     verify_s, costs = exit_costs(pair.target, prompts[0], timed_forwards)
     rounds = [
-        one
+        verification
         for prompt in tracked(prompts, "frames")
-        for one in verifications(pair, info, prompt, NUM_DRAFT_TOKENS)
+        for verification in verifications(pair, info, prompt, NUM_DRAFT_TOKENS)
     ]
     exits = [judge_exit(index, layer, rounds, costs[index]) for index, layer in enumerate(info.layers)]
-    num_tokens = sum(len(one.emitted) for one in rounds)
+    num_tokens = sum(len(verification.emitted) for verification in rounds)
     figures = {
         "frames": frames,
         "seed": seed,
@@ -154,7 +157,7 @@ def evaluate_exits(
         "shortlist": len(info.token_ids),
         "verify_ms": 1e3 * verify_s,
         "cost_of_all": costs[-1],
-        "exits": [asdict(one) for one in exits],
+        "exits": [asdict(quality) for quality in exits],
     }
     _print(exits, figures)
     write_figures(json_file, figures)
@@ -164,7 +167,7 @@ def evaluate_exits(
 def _print(exits: Iterable[ExitQuality], figures: dict[str, Any]) -> None:
     rows = (
         (f"{layer} of {figures['num_layers']}", *(f"{100 * value:.1f}" for value in shares))
-        for layer, *shares in (asdict(one).values() for one in exits)
+        for layer, *shares in (asdict(exit_quality).values() for exit_quality in exits)
     )
     print_results(
         results_table("early exits of the target, per cent", *LEGENDS["eval exits"], rows=rows),

@@ -33,7 +33,7 @@ from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.datasets.held_out import check_frames, held_out_prompts, load_pair
 
-ALONE, NOTHING, HEAD, MODEL = "ar", "nothing", "the target's head", "the draft model"
+ALONE, LOOKUP_ONLY, HEAD, MODEL = "ar", "nothing", "the target's head", "the draft model"
 TEXT_S = 600.0
 PRACTICE = 1
 """Texts before those that count, from which a way learns."""
@@ -53,7 +53,7 @@ class Drafting:
     token_share: float | None
 
 
-class Way:
+class DraftingSetup:
     """A verifier with or without a draft, and the decoder of a robot without one."""
 
     def __init__(self, service: VerifierService, target: LanguageModel, config: DecodingConfig) -> None:
@@ -69,10 +69,12 @@ class Way:
         self.texts.append((len(text.token_ids), time.thread_time() - begun_s))
         return text.token_ids
 
-    def drafting(self, alone: Way, token_share: float | None) -> Drafting:
+    def drafting(self, ar: DraftingSetup, token_share: float | None) -> Drafting:
         """Return this way's figures over those of `ar`."""
-        texts, base = self.texts[PRACTICE:], alone.texts[PRACTICE:]
-        speeds = [sum(n for n, _ in one) / sum(s for _, s in one) for one in (texts, base)]
+        texts, base = self.texts[PRACTICE:], ar.texts[PRACTICE:]
+        speeds = [
+            sum(n for n, _ in timed_texts) / sum(s for _, s in timed_texts) for timed_texts in (texts, base)
+        ]
         stats = self.service.stats
         return Drafting(
             speeds[0] / speeds[1],
@@ -86,19 +88,19 @@ Loaded = tuple[LanguageModel, LanguageModel, DraftHead]
 """A target, a draft model and the target's head."""
 
 
-def ways(load: Callable[[], Loaded]) -> dict[str, Way]:
+def drafting_setups(load: Callable[[], Loaded]) -> dict[str, DraftingSetup]:
     """Return the ways by name, each with its own models, because a target reuses a prompt that it has seen.
 
     The robot copies from earlier texts, except under `ar`.
     """
-    copies, tried = DecodingConfig(drafters=("lookup",)), {}
-    for name in (ALONE, NOTHING, HEAD, MODEL):
+    copies, setups = DecodingConfig(drafters=("lookup",)), {}
+    for name in (ALONE, LOOKUP_ONLY, HEAD, MODEL):
         target, draft, head = load()
         service = VerifierService(
             target, draft=draft if name == MODEL else None, head=head if name == HEAD else None
         )
-        tried[name] = Way(service, target, DecodingConfig("ar") if name == ALONE else copies)
-    return tried
+        setups[name] = DraftingSetup(service, target, DecodingConfig("ar") if name == ALONE else copies)
+    return setups
 
 
 def token_shares(
@@ -143,12 +145,12 @@ def measure_head(
     load: Callable[[], Loaded], prompts: Sequence[Prompt], json_file: Path | None = None
 ) -> dict[str, Any]:
     """Measure as `evaluate_head` does, with given models; the first prompts are for practice."""
-    tried = ways(load)
+    setups = drafting_setups(load)
     for prompt in tracked(prompts, "frames"):
-        if len({way.decode(prompt) for way in tried.values()}) > 1:
+        if len({setup.decode(prompt) for setup in setups.values()}) > 1:
             raise OutriderError("a draft has changed a text: this is a fault, please report it")
     shares = token_shares(*load(), prompts[0])
-    rows = {name: way.drafting(tried[ALONE], shares.get(name)) for name, way in tried.items()}
+    rows = {name: setup.drafting(setups[ALONE], shares.get(name)) for name, setup in setups.items()}
     figures = {"frames": len(prompts) - PRACTICE, "drafts": {name: asdict(row) for name, row in rows.items()}}
     cells = (
         (

@@ -61,7 +61,7 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
     target, draft = pair.target.open_session(), pair.draft.open_session()
     target_prefill_s, draft_prefill_s = _prefill_s(target, prompts), _prefill_s(draft, prompts)
     one_s, chunk_s = _forward_s(target, 1), _forward_s(target, num_draft_tokens + 1)
-    heard_one_s, heard_chunk_s = (
+    one_with_exits_s, chunk_with_exits_s = (
         _forward_s(target, count, exits=True) for count in (1, num_draft_tokens + 1)
     )
     num_exits = 1 if pair.target.exits is None else len(pair.target.exits.layers)
@@ -73,8 +73,8 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
         verify_s=one_s,
         verify_token_s=max(0.0, chunk_s - one_s) / num_draft_tokens,
         step_s=one_s,
-        verify_exit_s=max(0.0, heard_chunk_s - chunk_s) / num_exits,
-        step_exit_s=max(0.0, heard_one_s - one_s) / num_exits,
+        verify_exit_s=max(0.0, chunk_with_exits_s - chunk_s) / num_exits,
+        step_exit_s=max(0.0, one_with_exits_s - one_s) / num_exits,
     )
 
 

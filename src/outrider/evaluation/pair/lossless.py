@@ -58,16 +58,19 @@ class Tally:
 
 
 def compare(
-    prompts: Iterable[Prompt], own: TextDecoder, others: dict[str, TextDecoder], max_new_tokens: int = 96
+    prompts: Iterable[Prompt],
+    target_decoder: TextDecoder,
+    decoders: dict[str, TextDecoder],
+    max_new_tokens: int = 96,
 ) -> Tally:
-    """Decode every prompt with every decoder, and record where one differs from `own`."""
-    tally = Tally(0, [], [], {name: [] for name in others})
+    """Decode every prompt with every decoder, and record where one differs from `target_decoder`."""
+    tally = Tally(0, [], [], {name: [] for name in decoders})
     for frame, prompt in enumerate(prompts):
         request = DecodeRequest(prompt, max_new_tokens)
-        expected = own.decode(request).token_ids
+        expected = target_decoder.decode(request).token_ids
         tally.frames += 1
         tally.tokens.append(len(expected))
-        for name, decoder in others.items():
+        for name, decoder in decoders.items():
             decoded = decoder.decode(request)
             tally.tokens_per_round[name].append(decoded.tokens_per_round)
             if decoded.token_ids != expected:
@@ -84,7 +87,7 @@ def first_difference(expected: tuple[int, ...], actual: tuple[int, ...]) -> int:
     """
     pairs = zip(expected, actual, strict=False)
     shorter = min(len(expected), len(actual))
-    return next((index for index, (one, other) in enumerate(pairs) if one != other), shorter)
+    return next((index for index, (first, second) in enumerate(pairs) if first != second), shorter)
 
 
 def rough_world(seed: int) -> VirtualWorld:
@@ -113,10 +116,10 @@ def evaluate_lossless(
     """Compare, print, write JSON; `lossless`: whether nothing differs. Raises ModelError without models."""
     check_frames(frames, seed)
     pair = pair or load_pair(models)
-    others = speculative_decoders(pair, seed)
-    own = local_decoder(pair.target, None, DecodingConfig(strategy="ar"))
+    decoders = speculative_decoders(pair, seed)
+    target_decoder = local_decoder(pair.target, None, DecodingConfig(strategy="ar"))
     prompts = tracked(held_out_prompts(frames, seed), "frames", total=frames)
-    tally = compare(prompts, own, others)
+    tally = compare(prompts, target_decoder, decoders)
     figures = {
         "frames": tally.frames,
         "strategies": list(STRATEGIES),

@@ -19,11 +19,12 @@ from rich.table import Table
 from outrider.core.errors import ConfigError
 from outrider.core.language.words.things import Thing
 from outrider.decoding.protocol.validation import require_choice
+from outrider.evaluation.common.decoders import decoder_of
 from outrider.evaluation.common.intervals import mean_difference_interval
-from outrider.evaluation.common.kept_records import HomeOutcome, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.record_files import HomeOutcome, HomeRecords
 from outrider.evaluation.common.tables import interval_text, print_results, results_table
-from outrider.evaluation.robot.navigation import NavigationTask, decoder_of, placed_homes, share_cells
+from outrider.evaluation.robot.navigation import NavigationTask, placed_homes, share_cells
 from outrider.models.checkpoint.card import read_card
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
@@ -80,17 +81,17 @@ def plan_tasks(homes: int, seed: int, finds: int, model: str, folder: Path, max_
     return [PlanTask(*home, model, folder, max_steps, finds) for home in placed_homes(homes, seed)]
 
 
-def told_apart(home: Home) -> list[HomeObject]:
+def distinguishable_objects(home: Home) -> list[HomeObject]:
     """Return the objects that kind and colour distinguish from all others in a home, the target first."""
-    things = dict.fromkeys((home.target, *home.standing))
-    asked = {thing: Wanted(Thing(thing.spec.kind, thing.spec.colour)) for thing in things}
-    return [thing for thing in things if meant(home, asked[thing]) == (thing,)]
+    candidates = dict.fromkeys((home.target, *home.standing))
+    wanted_objects = {thing: Wanted(Thing(thing.spec.kind, thing.spec.colour)) for thing in candidates}
+    return [thing for thing in candidates if meant(home, wanted_objects[thing]) == (thing,)]
 
 
 def run_task(task: PlanTask) -> PlanOutcome:
     """Try the plan, then each find in the home as it was. The plan's first find counts as the first alone."""
     home = generate_home(task.home_seed, placement=task.placement)
-    things = told_apart(home)[: task.finds]
+    things = distinguishable_objects(home)[: task.finds]
     sentence = ", then ".join(f"find the {thing.spec.phrase}" for thing in things)
     run = _carry_out(home, sentence, task)
     alone = [_carry_out(home, f"find the {thing.spec.phrase}", task) for thing in things[1:]]
@@ -99,7 +100,10 @@ def run_task(task: PlanTask) -> PlanOutcome:
         home.seed,
         sentence,
         reached,
-        (reached[0], *(one.reached([thing])[0] for one, thing in zip(alone, things[1:], strict=True))),
+        (
+            reached[0],
+            *(run_alone.reached([thing])[0] for run_alone, thing in zip(alone, things[1:], strict=True)),
+        ),
         run.steps,
         run.collisions,
         run.message,
@@ -193,10 +197,10 @@ def evaluate_plans(
         raise ConfigError(f"homes and processes must be at least 1, seed 0, finds from 1 to {MOST_FINDS}")
     tasks = plan_tasks(homes, seed, finds, model, models_folder(models), max_steps)
     common: dict[str, str | int] = {"model": model, "seed": seed, "finds": finds, "max_steps": max_steps}
-    outcomes = KeptHomes(run, PlanOutcome, common).tried(tasks, run_task, processes)
+    outcomes = HomeRecords(run, PlanOutcome, common).run_missing(tasks, run_task, processes)
     figures = {"model": model, "seed": seed, **summarise(outcomes)}
     print_results(_table(figures))
-    write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
+    write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(outcome) for outcome in outcomes]})
     return figures
 
 

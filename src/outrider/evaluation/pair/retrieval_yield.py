@@ -60,7 +60,7 @@ class Drafting:
         self._draft = CachedSequence(draft) if draft is not None and MODEL in sources else None
         self._retrieved = RetrievedDrafts([name for name in sources if name != MODEL], self._end_ids)
         self._is_calibrated = CALIBRATION in sources
-        self._odds = AcceptanceRates()
+        self._acceptance = AcceptanceRates()
         self._by_model: dict[int, int] = {}
         self._limit, self._max_new_tokens = num_draft_tokens, max_new_tokens
 
@@ -104,10 +104,10 @@ class Drafting:
     ) -> None:
         """Keep the run of rejected tokens that agrees with the target after the mistake."""
         started_s = time.thread_time()
-        past = len(emitted)
-        run = longest_run(chain[past:], choices[past : len(chain)])
+        start = len(emitted)
+        run = longest_run(chain[start:], choices[start : len(chain)])
         if run:
-            self._retrieved.keep(chain[past + run[0] : past + run[1]])
+            self._retrieved.keep(chain[start + run[0] : start + run[1]])
         total.learning_s += time.thread_time() - started_s
 
     def _calibrate(self, total: Yield) -> None:
@@ -143,7 +143,7 @@ class Drafting:
     def _retrieve(self, chain: Sequence[int], total: Yield) -> list[int]:
         started_s = time.thread_time()
         likely = list(self._retrieved.likely(chain, self._limit - len(chain)))
-        least = 0.0 if self._draft is None else self._odds.rate()
+        least = 0.0 if self._draft is None else self._acceptance.rate()
         tokens: list[int] = []
         for token, chance in likely:
             if chance < least:
@@ -161,7 +161,7 @@ class Drafting:
         for offset, token in enumerate(emitted):
             drafted = self._by_model.get(len(text) + offset)
             if drafted is not None:
-                self._odds.on_outcome(0 if drafted == token else None)
+                self._acceptance.on_outcome(0 if drafted == token else None)
 
 
 class TreeDrafting(Drafting):
@@ -180,7 +180,7 @@ class TreeDrafting(Drafting):
             tree = self._retrieved.tree(self._limit)
             total.draft_s.append(time.thread_time() - started_s)
             choices = self._target.logits([*text, *tree.chain], len(tree.chain)).argmax(-1).tolist()
-            emitted = self._way_through(tree, text)
+            emitted = self._path_of(tree, text)
             self._learn(emitted, total)
             right = emitted_tokens(tree.chain, choices, self._end_ids)
             self._keep_rejected(tree.chain, choices, right, total)
@@ -190,7 +190,7 @@ class TreeDrafting(Drafting):
         total.emitted += len(text)
         return tuple(text)
 
-    def _way_through(self, tree: TokenTree, text: Sequence[int]) -> list[int]:
+    def _path_of(self, tree: TokenTree, text: Sequence[int]) -> list[int]:
         """Return the target's own tokens as far as the tree contains them, and one more."""
         emitted: list[int] = []
         while tree.holds(emitted) and not has_ended(emitted, self._end_ids):

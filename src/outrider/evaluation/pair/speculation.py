@@ -14,7 +14,7 @@ from outrider.runtime.datasets.held_out import Pair
 
 
 @dataclass(frozen=True)
-class ExitWord:
+class ExitResult:
     """One exit's result in a verification: its choices, the verdict it expects, and its confidence."""
 
     choices: list[int]
@@ -35,7 +35,7 @@ class Verification:
     runners_up: list[int]
     choices: list[int]
     emitted: list[int]
-    exits: list[ExitWord]
+    exits: list[ExitResult]
 
 
 def emitted_tokens(draft: Sequence[int], choices: Sequence[int], end_ids: Collection[int]) -> list[int]:
@@ -57,27 +57,31 @@ def verifications(
     while not has_ended(text, end_ids) and len(text) < max_new_tokens:
         lengths = target.length, draft.length
         drafted, runners_up = _draft(draft, text[-1], num_draft_tokens, end_ids)
-        logits, said = _listened_forward(target, [text[-1], *drafted])
+        logits, exit_rows = _forward_with_exits(target, [text[-1], *drafted])
         choices = logits.argmax(-1).tolist()
         emitted = emitted_tokens(drafted, choices, end_ids)
-        words = [exit_word(drafted, rows, exits.token_ids, end_ids) for rows in said] if exits else []
-        yield Verification(drafted, runners_up, choices, emitted, words)
+        exit_results = (
+            [exit_result(drafted, rows, exits.token_ids, end_ids) for rows in exit_rows] if exits else []
+        )
+        yield Verification(drafted, runners_up, choices, emitted, exit_results)
         text += emitted
         target.truncate(lengths[0] + len(emitted))
         draft.truncate(lengths[1] + len(emitted))
 
 
-def _listened_forward(session: ModelSession, token_ids: Sequence[int]) -> tuple[Array, list[Array]]:
+def _forward_with_exits(session: ModelSession, token_ids: Sequence[int]) -> tuple[Array, list[Array]]:
     """Return the logits of a forward, and those of its exits."""
-    said: list[Array] = []
-    return session.forward(token_ids, lambda _, rows: said.append(rows)), said
+    exit_rows: list[Array] = []
+    return session.forward(token_ids, lambda _, rows: exit_rows.append(rows)), exit_rows
 
 
-def exit_word(draft: Sequence[int], logits: Array, shortlist: Array, end_ids: Collection[int]) -> ExitWord:
+def exit_result(
+    draft: Sequence[int], logits: Array, shortlist: Array, end_ids: Collection[int]
+) -> ExitResult:
     """Return an exit's result for a draft by its logits (M, S) over the shortlist, noisy or not."""
     choices = shortlist[logits.argmax(-1)].tolist()
     hint = emitted_tokens(draft, choices, end_ids)
-    return ExitWord(choices, hint, hint_confidence(logits[: len(hint)]))
+    return ExitResult(choices, hint, hint_confidence(logits[: len(hint)]))
 
 
 def _draft(

@@ -46,7 +46,7 @@ from outrider.runtime.processes.supervisor import Supervisor
 from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.runtime.wiring.verifier_process import verifier_process
 
-NODES_BESIDE = ("camera", "action", "console")
+RUNNING_NODES = ("camera", "action", "console")
 START_S = 60.0
 CROWD_NICENESS = 19
 TEXT_S = 60.0
@@ -91,11 +91,11 @@ def bench_console(
     prompts = list(held_out_prompts(frames, seed))
     with _console(prompts[0]) as (url, pid), _decoder(folder) as decoder:
         _time_text(decoder, prompts)
-        watched = _in_turn(decoder, prompts, url, pid, viewers, blocks)
+        measured = _measure_blocks(decoder, prompts, url, pid, viewers, blocks)
         with _crowd(url, viewers):
             stops = asyncio.run(time_e_stops(url, e_stops))
             silences = asyncio.run(time_silences(url, e_stops))
-    figures = asdict(_figures(viewers, watched, stops, silences))
+    figures = asdict(_figures(viewers, measured, stops, silences))
     title = f"{viewers} viewers of the console"
     print_results(results_table(title, *LEGENDS["bench console"], rows=_rows(figures)))
     write_figures(json_file, figures)
@@ -103,7 +103,7 @@ def bench_console(
 
 
 @dataclass
-class _Watched:
+class _Blocks:
     """Times and rates of the blocks. Blocks without viewers alternate with blocks with them.
 
     `times`: the median seconds of a text in each block, first and last without viewers. `rates`: pictures per
@@ -115,18 +115,18 @@ class _Watched:
     shares: list[float] = field(default_factory=list)
 
 
-def _in_turn(
+def _measure_blocks(
     decoder: LinkedDecoder, prompts: Sequence[Prompt], url: str, pid: int, viewers: int, blocks: int
-) -> _Watched:
-    watched = _Watched([_time_text(decoder, prompts)])
+) -> _Blocks:
+    measured = _Blocks([_time_text(decoder, prompts)])
     for _ in range(blocks):
-        with _crowd(url, viewers) as seen:
+        with _crowd(url, viewers) as received:
             started_s, before_s = time.monotonic(), processor_s(pid)
-            watched.times.append(_time_text(decoder, prompts))
-            watched.shares.append((processor_s(pid) - before_s) / (time.monotonic() - started_s))
-        watched.rates += [one["pictures_per_s"] for one in seen]
-        watched.times.append(_time_text(decoder, prompts))
-    return watched
+            measured.times.append(_time_text(decoder, prompts))
+            measured.shares.append((processor_s(pid) - before_s) / (time.monotonic() - started_s))
+        measured.rates += [viewer["pictures_per_s"] for viewer in received]
+        measured.times.append(_time_text(decoder, prompts))
+    return measured
 
 
 def processor_s(pid: int) -> float:
@@ -141,14 +141,14 @@ def _time_text(decoder: LinkedDecoder, prompts: Sequence[Prompt]) -> float:
 
 
 def _figures(
-    viewers: int, watched: _Watched, stops: Sequence[float], silences: Sequence[float]
+    viewers: int, measured: _Blocks, stops: Sequence[float], silences: Sequence[float]
 ) -> ConsoleFigures:
-    times = watched.times
+    times = measured.times
     ratios = [times[i] / statistics.mean((times[i - 1], times[i + 1])) for i in range(1, len(times), 2)]
     return ConsoleFigures(
         viewers=viewers,
-        pictures_per_s=statistics.median(watched.rates),
-        processor=statistics.median(watched.shares),
+        pictures_per_s=statistics.median(measured.rates),
+        processor=statistics.median(measured.shares),
         text_alone_ms=statistics.median(times[::2]) * 1e3,
         text_watched_ms=statistics.median(times[1::2]) * 1e3,
         slowdown=statistics.median(ratios),
@@ -195,10 +195,11 @@ def _console(prompt: Prompt) -> Iterator[tuple[str, int]]:
             "console": {"port": port},
         }
         write_parameter_file(
-            folder / "parameters.yaml", {node: NODES[node].checked(parameters[node]) for node in NODES_BESIDE}
+            folder / "parameters.yaml",
+            {node: NODES[node].checked(parameters[node]) for node in RUNNING_NODES},
         )
         with Supervisor(folder, ros_environment(free_domain())) as supervisor:
-            for node in NODES_BESIDE:
+            for node in RUNNING_NODES:
                 supervisor.start(node, folder / "parameters.yaml")
             url = f"http://127.0.0.1:{port}/"
             _await_pictures(url)
@@ -231,7 +232,7 @@ def _crowd(url: str, viewers: int) -> Iterator[list[Mapping[str, float]]]:
 
     At the end the yielded list is filled with what each received.
     """
-    seen: list[Mapping[str, float]] = []
+    received: list[Mapping[str, float]] = []
     command = [sys.executable, "-m", "outrider.evaluation.robot.console_crowd", url, str(viewers)]
     process = subprocess.Popen(
         command,
@@ -246,8 +247,8 @@ def _crowd(url: str, viewers: int) -> Iterator[list[Mapping[str, float]]]:
     try:
         if process.stdout.readline().strip() != "watching":
             raise LinkError(f"the viewers of {url} get no picture: is the console running?")
-        yield seen
-        seen += json.loads(process.communicate()[0])
+        yield received
+        received += json.loads(process.communicate()[0])
     finally:
         process.kill()
         process.wait()

@@ -61,17 +61,17 @@ def bench_idle(duration_s: float, json_file: Path | None) -> dict[str, Any]:
             shares = _shares(supervisor, duration_s)
         rates = message_rates(folder / RECORDING, SENSORS)
     figures = {"duration_s": duration_s, "cores": os.cpu_count(), "rates_hz": rates, "shares": shares}
-    heard = ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items())
-    title, rows = "without a goal, all sensors publishing", (_cells(*one) for one in shares.items())
+    rates_text = ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items())
+    title, rows = "without a goal, all sensors publishing", (_cells(*share) for share in shares.items())
     table = results_table(title, *LEGENDS["bench idle"], rows=rows)
-    print_results(table, f"messages a second: {heard}")
+    print_results(table, f"messages a second: {rates_text}")
     write_figures(json_file, figures | {"limits": LIMITS})
     return figures
 
 
 def _parameters(folder: Path) -> dict[str, dict[str, Value]]:
     """The parameters of the simulated graph, with all that a robot may run in addition."""
-    given = {
+    arguments = {
         "memory_store": str(folder / "memory.db"),
         "record": str(folder / RECORDING),
         "markers": True,
@@ -82,7 +82,7 @@ def _parameters(folder: Path) -> dict[str, dict[str, Value]]:
     picture = folder / "picture.png"
     cv2.imwrite(str(picture), np.full((SIM_CAMERA.height, SIM_CAMERA.width, 3), 90, np.uint8))
     parameters = graph_parameters(
-        SIM_GRAPH, read_parameter_file(config_file(SIM_GRAPH.parameter_file)), given
+        SIM_GRAPH, read_parameter_file(config_file(SIM_GRAPH.parameter_file)), arguments
     )
     parameters[CAMERA.name] = NODES[CAMERA.name].checked({"source": "file", "path": str(picture)})
     parameters[GO2_STATE.name] = NODES[GO2_STATE.name].checked({})

@@ -62,7 +62,7 @@ def bench_memory(
         key_file = folder / "memory.key" if encrypted else None
         figures: dict[str, Any] = {"seed": seed, "encrypted": encrypted}
         figures |= kill_writers(folder / "killed.db", kills, seed, key_file)
-        figures |= find_again(folder / "household.db", key_file)
+        figures |= measure_recall(folder / "household.db", key_file)
         figures |= time_recall(folder / "large.db", records, seed, queries, key_file)
     rows = ((in_words(name), figure_text(value)) for name, value in figures.items() if name != "seed")
     print_results(results_table(f"memory, seed {seed}", *LEGENDS["bench memory"], rows=rows))
@@ -78,12 +78,12 @@ def kill_writers(path: Path, kills: int, seed: int, key_file: Path | None = None
     acknowledged: set[int] = set()
     for _ in tracked(range(kills), "kills"):
         reader, writer = context.Pipe(duplex=False)
-        process = context.Process(target=_write_for_ever, args=(path, key_file, writer), daemon=True)
+        process = context.Process(target=_write_until_killed, args=(path, key_file, writer), daemon=True)
         with interrupts_blocked():
             process.start()
         writer.close()
-        wanted, pause_s = int(rng.integers(1, 30)), float(rng.uniform(0.0, 0.004))
-        acknowledged |= _read_ids(reader, wanted)
+        num_wanted, pause_s = int(rng.integers(1, 30)), float(rng.uniform(0.0, 0.004))
+        acknowledged |= _read_ids(reader, num_wanted)
         time.sleep(pause_s)
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
@@ -93,7 +93,7 @@ def kill_writers(path: Path, kills: int, seed: int, key_file: Path | None = None
     return {"kills": kills, "acknowledged_records": len(acknowledged), "lost_records": 0}
 
 
-def _write_for_ever(path: Path, key_file: Path | None, acknowledge: Connection) -> None:
+def _write_until_killed(path: Path, key_file: Path | None, acknowledge: Connection) -> None:
     with (
         MemoryStore(path, FillerEmbedder(os.getpid()), key_file=key_file) as memory,
         contextlib.suppress(BrokenPipeError),  # the reading process was interrupted
@@ -123,18 +123,20 @@ def _check_kept(path: Path, key_file: Path | None, acknowledged: set[int]) -> No
         raise MemoryStoreError(f"{len(lost)} acknowledged records are lost, the first is {min(lost)}")
 
 
-def find_again(path: Path, key_file: Path | None = None) -> dict[str, Any]:
+def measure_recall(path: Path, key_file: Path | None = None) -> dict[str, Any]:
     """Returns the share of household questions whose own record ranks first, or among the first three."""
     entries: list[dict[str, str]] = yaml.safe_load(benchmark_file(HOUSEHOLD).read_text())
     figures: dict[str, Any] = {"household_records": len(entries)}
     with MemoryStore(path, MiniLmEmbedder(), key_file=key_file) as memory:
         ids = {entry["told"]: memory.add(entry["told"]).id for entry in entries}
         for kind, name in (("asks", "questions"), ("riddle", "riddles")):
-            asked = [(entry[kind], ids[entry["told"]]) for entry in entries if kind in entry]
-            found = [[hit.record.id for hit in memory.recall(query, BEST_OF)] for query, _ in asked]
-            figures[name] = len(asked)
+            questions = [(entry[kind], ids[entry["told"]]) for entry in entries if kind in entry]
+            ids_found = [[hit.record.id for hit in memory.recall(query, BEST_OF)] for query, _ in questions]
+            figures[name] = len(questions)
             for best in (1, BEST_OF):
-                hits = [wanted in ranked[:best] for ranked, (_, wanted) in zip(found, asked, strict=True)]
+                hits = [
+                    wanted in ranked[:best] for ranked, (_, wanted) in zip(ids_found, questions, strict=True)
+                ]
                 figures[f"{name}_recall_at_{best}"] = statistics.mean(hits)
     return figures
 

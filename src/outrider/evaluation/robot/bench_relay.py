@@ -29,6 +29,7 @@ from outrider.console.switching.switches import NOT_EMULATED, Switch
 from outrider.core.errors import LinkError
 from outrider.core.values import LinkState, Velocity
 from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.polling import wait_until
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.ports import free_port
@@ -48,7 +49,7 @@ TIMED = {
 }
 
 
-class _NotingRobot:
+class _RecordingRobot:
     """A RobotPort that records when it received a stop."""
 
     limits = Velocity(0.5, 0.2, 1.0)
@@ -106,7 +107,7 @@ class _Page:
 
 def bench_relay(trials: int, json_file: Path | None = None) -> dict[str, Any]:
     """Measure, print a table, write JSON. Raises LinkError where the relay does not answer."""
-    robot = _NotingRobot()
+    robot = _RecordingRobot()
     times: dict[tuple[str, str], list[float]] = {(way, name): [] for way in WAYS for name in TIMED}
     with _opened(robot) as (console, pages):
         for number in range(trials):
@@ -129,7 +130,7 @@ def _time_ping(page: _Page, number: int) -> float:
     return time.perf_counter() - begun_s
 
 
-def _time_e_stop(page: _Page, robot: _NotingRobot, console: ConsoleServer) -> float:
+def _time_e_stop(page: _Page, robot: _RecordingRobot, console: ConsoleServer) -> float:
     robot.stopped_s = 0.0
     clicked_s = time.perf_counter()
     page.send(do="e_stop", engaged=True)
@@ -156,19 +157,20 @@ def _time_picture(page: _Page, console: ConsoleServer, number: int) -> float:
 
 
 @contextmanager
-def _opened(robot: _NotingRobot) -> Iterator[tuple[ConsoleServer, dict[str, _Page]]]:
+def _opened(robot: _RecordingRobot) -> Iterator[tuple[ConsoleServer, dict[str, _Page]]]:
     """Yields the console, and one page for each way."""
     with tempfile.TemporaryDirectory(prefix="outrider-") as name, ExitStack() as stack:
         keys = Path(name) / "keys"
         create_keys(keys, (ROBOT,))
         endpoint, port = stack.enter_context(_relay_process(keys))
-        end = RobotEnd(lambda: RobotTunnel(endpoint, load_client_keys(keys / f"{ROBOT}.key")))
+        robot_end = RobotEnd(lambda: RobotTunnel(endpoint, load_client_keys(keys / f"{ROBOT}.key")))
         console = stack.enter_context(
-            closing(ConsoleServer(robot, ConsoleSettings(port=0), alongside=end.run))
+            closing(ConsoleServer(robot, ConsoleSettings(port=0), alongside=robot_end.run))
         )
-        _await(lambda: end.state is LinkState.CONNECTED)
-        places = zip(WAYS, ((console.port, ""), (port, f"/robots/{ROBOT}")), strict=True)
-        pages = {way: _Page(stack.enter_context(_connected(*place))) for way, place in places}
+        if not wait_until(lambda: robot_end.state is LinkState.CONNECTED, WAIT_S):
+            raise LinkError("the robot does not reach the relay")
+        addresses = zip(WAYS, ((console.port, ""), (port, f"/robots/{ROBOT}")), strict=True)
+        pages = {way: _Page(stack.enter_context(_connected(*address))) for way, address in addresses}
         yield console, pages
 
 
@@ -197,14 +199,6 @@ def _relay_process(keys: Path) -> Iterator[tuple[str, int]]:
     finally:
         process.terminate()
         process.communicate()
-
-
-def _await(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not condition():
-        if time.monotonic() > deadline_s:
-            raise LinkError("the robot does not reach the relay")
-        time.sleep(0.01)
 
 
 def _figures(times: dict[tuple[str, str], list[float]], trials: int) -> dict[str, Any]:

@@ -72,7 +72,7 @@ async def crowd(url: str, viewers: int) -> list[Received]:
     """Watch until the standard input ends. Prints a line once every viewer has received a picture."""
     received = [Received() for _ in range(viewers)]
     watching = asyncio.Semaphore(0)
-    pages = [asyncio.create_task(watch(url, one, watching)) for one in received]
+    pages = [asyncio.create_task(watch(url, viewer, watching)) for viewer in received]
     for _ in pages:
         await asyncio.wait_for(watching.acquire(), WAIT_S)
     print("watching", flush=True)
@@ -159,7 +159,11 @@ def main() -> None:
     """Watch a console with some pages until stdin ends, and print what each received as JSON."""
     url, viewers = sys.argv[1], int(sys.argv[2])
     received = asyncio.run(crowd(url, viewers))
-    print(json.dumps([{"pictures_per_s": one.pictures_per_s, "bytes": one.num_bytes} for one in received]))
+    print(
+        json.dumps(
+            [{"pictures_per_s": viewer.pictures_per_s, "bytes": viewer.num_bytes} for viewer in received]
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -96,8 +96,8 @@ def _tasks_of(row: dict[str, Any], folder: Path) -> Iterable[FrameTask]:
 
 def target_words(instruction: str) -> str:
     """Returns the object that an instruction asks for, in words; empty where it names none."""
-    asked = wanted(instruction)
-    return asked.phrase if asked else ""
+    wanted_object = wanted(instruction)
+    return wanted_object.phrase if wanted_object else ""
 
 
 def chosen_tasks(tasks: Sequence[FrameTask], poses: int | None) -> list[FrameTask]:
@@ -105,5 +105,5 @@ def chosen_tasks(tasks: Sequence[FrameTask], poses: int | None) -> list[FrameTas
     names = sorted({task.file.name for task in tasks if task.file is not None})
     if poses is None or poses >= len(names):
         return list(tasks)
-    kept = {names[index * len(names) // poses] for index in range(poses)}
-    return [task for task in tasks if task.file is not None and task.file.name in kept]
+    chosen = {names[index * len(names) // poses] for index in range(poses)}
+    return [task for task in tasks if task.file is not None and task.file.name in chosen]

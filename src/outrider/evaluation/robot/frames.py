@@ -13,8 +13,8 @@ from outrider.core.files.terminal import tracked
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.language.words.things import Thing
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding.config import DecodingConfig
 from outrider.decoding.protocol.validation import require_choice
+from outrider.evaluation.common.decoders import decoder_of
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
@@ -69,16 +69,19 @@ def quotes_right(text: str, user_text: str) -> bool | None:
 def summarise(answers: Sequence[Answer]) -> dict[str, Any]:
     """Returns the figures of one set. Shares come with their 95 % interval; they are None without cases."""
     named = [(_coloured(answer.text), answer.task) for answer in answers]
-    told = sum(len(names) for names, _ in named)
+    num_named = sum(len(names) for names, _ in named)
     quoted = [quotes_right(answer.text, answer.task.user_text) for answer in answers]
-    asked = [(names, _coloured(task.expected)) for names, task in named]
+    expected_pairs = [(names, _coloured(task.expected)) for names, task in named]
     return {
         "answers": len(answers),
         "action_agreement": _share([answer.agrees for answer in answers]),
-        "agreement_target_in_view": _share([one.agrees for one in answers if one.task.target_in_view]),
-        "object_precision": _ratio(sum(len(names & task.in_view) for names, task in named), told),
+        "agreement_target_in_view": _share(
+            [answer.agrees for answer in answers if answer.task.target_in_view]
+        ),
+        "object_precision": _ratio(sum(len(names & task.in_view) for names, task in named), num_named),
         "object_recall": _ratio(
-            sum(len(names & expected) for names, expected in asked), sum(len(e) for _, e in asked)
+            sum(len(names & expected) for names, expected in expected_pairs),
+            sum(len(e) for _, e in expected_pairs),
         ),
         "quoted_right": _share([right for right in quoted if right is not None]),
     }
@@ -117,19 +120,18 @@ def evaluate_frames(
         if folder is None
         else chosen_tasks(read_tasks(folder), poses)
     )
-    from outrider.models import load_model  # seconds to import
-    from outrider.runtime.wiring.decoders import local_decoder
-
-    loaded = load_model(models_folder(models) / model)
-    decoder = local_decoder(loaded, None, DecodingConfig(strategy="ar"))
+    decoder = decoder_of(model, models_folder(models))
     answers = [Answer(task, decoder.decode(_request(task)).text) for task in tracked(tasks, "answers")]
     sets = dict.fromkeys(task.picture_set for task in tasks)
     figures: dict[str, Any] = {
         "model": model,
-        "sets": {name: summarise([one for one in answers if one.task.picture_set == name]) for name in sets},
+        "sets": {
+            name: summarise([answer for answer in answers if answer.task.picture_set == name])
+            for name in sets
+        },
     }
     title = f"answers of the {model} beside the expert's"
-    rows = (_cells(name, one) for name, one in figures["sets"].items())
+    rows = (_cells(name, set_figures) for name, set_figures in figures["sets"].items())
     print_results(results_table(title, *LEGENDS["eval frames"], rows=rows))
     write_figures(json_file, figures)
     return figures
@@ -145,10 +147,10 @@ def _request(task: FrameTask) -> DecodeRequest:
     return DecodeRequest(Prompt(PROMPT_PREFIX + task.user_text + PROMPT_SUFFIX, task.jpeg()))
 
 
-def _cells(name: str, one: dict[str, Any]) -> tuple[str, ...]:
-    shares = [_share_text(one[key]) for key in ("action_agreement", "agreement_target_in_view")]
-    ratios = [optional(one[key], ".2f") for key in ("object_precision", "object_recall")]
-    return name, str(one["answers"]), *shares, *ratios, _share_text(one["quoted_right"])
+def _cells(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
+    shares = [_share_text(figures[key]) for key in ("action_agreement", "agreement_target_in_view")]
+    ratios = [optional(figures[key], ".2f") for key in ("object_precision", "object_recall")]
+    return name, str(figures["answers"]), *shares, *ratios, _share_text(figures["quoted_right"])
 
 
 def _share_text(share: dict[str, Any] | None) -> str:

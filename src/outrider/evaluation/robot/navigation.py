@@ -7,7 +7,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
-from outrider.core.ports import TextDecoder
 from outrider.core.processes import work_through
 from outrider.core.values import Sighting
-from outrider.decoding.config import DecodingConfig
 from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.choices import check_paced
+from outrider.evaluation.common.decoders import decoder_of
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
@@ -30,7 +28,7 @@ from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.datasets.dataset import ODOMETRY_NOISE
-from outrider.runtime.datasets.held_out import first_home_seed, load_pair
+from outrider.runtime.datasets.held_out import first_home_seed
 from outrider.runtime.mission.episode import (
     Answerer,
     EpisodeResult,
@@ -39,7 +37,6 @@ from outrider.runtime.mission.episode import (
     run_episode,
 )
 from outrider.runtime.node_graph.node_specs import MOTIONS
-from outrider.runtime.wiring.decoders import local_decoder
 from outrider.simulation.contexts import instruction_for, true_sighting
 from outrider.simulation.homes.home import Home, generate_home
 from outrider.simulation.looks.styles import checked_looks
@@ -130,10 +127,10 @@ def run_task(task: EpisodeTask) -> EpisodePair:
     """Run the model's episode and the expert's in the same home."""
     home = generate_home(task.home_seed, placement=task.placement)
     instruction = instruction_for(home)
-    known = _earlier_visit(home) if task.memory else ()
+    sightings = _earlier_visit(home) if task.memory else ()
     settings = NavigatorSettings(max_steps=task.max_steps)
-    setting = (settings, ODOMETRY_NOISE, known, task.legs, task.look)
-    expert = run_episode(home, instruction, expert_answerer, *setting)
+    arguments = (settings, ODOMETRY_NOISE, sightings, task.legs, task.look)
+    expert = run_episode(home, instruction, expert_answerer, *arguments)
     if task.model == "expert":
         return EpisodePair(expert, expert)
     decoder = decoder_of(task.model, task.folder)
@@ -145,9 +142,9 @@ def run_task(task: EpisodeTask) -> EpisodePair:
         return EpisodePair(paced, expert)
 
     def make_answerer(simulator: Simulator) -> Answerer:
-        return led_answerer(decoder, simulator, known)
+        return led_answerer(decoder, simulator, sightings)
 
-    result = run_episode(home, instruction, make_answerer, *setting)
+    result = run_episode(home, instruction, make_answerer, *arguments)
     return EpisodePair(result, expert)
 
 
@@ -157,22 +154,11 @@ def _earlier_visit(home: Home) -> tuple[Sighting, ...]:
     return () if sighting is None else (sighting,)
 
 
-@lru_cache(maxsize=1)
-def decoder_of(model: str, folder: Path) -> TextDecoder:
-    """Returns this process's decoder, which is loaded once; a model alone is its own target."""
-    from outrider.models import load_model  # takes seconds to import; the expert does not need it
-
-    if model == "pair":
-        pair = load_pair(folder)
-        return local_decoder(pair.target, pair.draft, DecodingConfig(strategy="sd", acceptance="greedy"))
-    return local_decoder(load_model(folder / model), None, DecodingConfig(strategy="ar"))
-
-
 def summarise(pairs: Sequence[EpisodePair]) -> dict[str, Any]:
     """Returns the figures of an evaluation. A rate without episodes or a ratio without successes is None."""
     results = [pair.result for pair in pairs]
-    away = [r for r in results if r.placement == "other_room"]
-    same = [r for r in results if r.placement != "other_room"]
+    other_room = [r for r in results if r.placement == "other_room"]
+    same_room = [r for r in results if r.placement != "other_room"]
     ratios = [
         pair.result.path_m / pair.expert.path_m
         for pair in pairs
@@ -180,11 +166,11 @@ def summarise(pairs: Sequence[EpisodePair]) -> dict[str, Any]:
     ]
     return {
         "episodes": len(results),
-        "episodes_same_room": len(same),
-        "episodes_other_room": len(away),
+        "episodes_same_room": len(same_room),
+        "episodes_other_room": len(other_room),
         "success_rate": _success_rate(results),
-        "success_same_room": _success_rate(same),
-        "success_other_room": _success_rate(away),
+        "success_same_room": _success_rate(same_room),
+        "success_other_room": _success_rate(other_room),
         "collision_rate": statistics.mean(r.collisions > 0 for r in results),
         "path_ratio": statistics.median(ratios) if ratios else None,
         "steps_median": statistics.median(r.steps for r in results),
@@ -291,8 +277,8 @@ def _table(figures: dict[str, Any]) -> Table:
     rows = [
         (meaning, *share_cells(figures[name], figures[count])) for name, (meaning, count) in SHARES.items()
     ]
-    others = {name: meaning for name, meaning in (MEDIANS | TIMES).items() if name in figures}
-    rows += [(meaning, optional(figures[name], ".3g"), "") for name, meaning in others.items()]
+    other_figures = {name: meaning for name, meaning in (MEDIANS | TIMES).items() if name in figures}
+    rows += [(meaning, optional(figures[name], ".3g"), "") for name, meaning in other_figures.items()]
     return results_table(title, *LEGENDS["eval navigation"], rows=rows)
 
 

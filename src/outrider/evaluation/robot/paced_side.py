@@ -213,8 +213,8 @@ def run_paced_episode(
     look: str = "plain",
 ) -> EpisodeResult:
     """Run one goal to its end; the simulated clock advances while a text is decoded."""
-    seen = draw_look(look, home.seed)
-    with closing(open_simulator(home, home.seed, odometry_noise, legs, seen)) as simulator:
+    drawn_look = draw_look(look, home.seed)
+    with closing(open_simulator(home, home.seed, odometry_noise, legs, drawn_look)) as simulator:
         path = TruePath(simulator)
         side = PacedSide(simulator, path.extend)
         floor = FloorMap()

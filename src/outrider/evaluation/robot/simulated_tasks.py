@@ -50,7 +50,7 @@ def _task(look: str, view: View, lesson: Lesson, jpeg: bytes) -> FrameTask:
         look,
         render_user_text(lesson.context),
         answer(view, lesson.context, lesson.searched),
-        frozenset(one.spec.phrase for one in view.objects),
+        frozenset(visible.spec.phrase for visible in view.objects),
         target_words(lesson.context.instruction),
         stored=jpeg,
     )

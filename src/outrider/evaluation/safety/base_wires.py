@@ -22,12 +22,12 @@ AVOIDANCE_TAKEN = "Go2's avoidance taken by another"
 class BaseWire(Protocol):
     """The path from the action node to the base.
 
-    `robot`: the robot's own fault: none, one of GO2_TROUBLES, or AVOIDANCE_TAKEN. `rises`: whether the robot
-    was ordered to stand up in the last step.
+    `robot_fault`: the robot's own fault: none, one of GO2_TROUBLES, or AVOIDANCE_TAKEN. `is_standing_up`:
+    whether the robot was ordered to stand up in the last step.
     """
 
-    robot: str
-    rises: bool
+    robot_fault: str
+    is_standing_up: bool
 
     @property
     def is_ready(self) -> bool:
@@ -36,11 +36,11 @@ class BaseWire(Protocol):
     def start(self) -> None:
         """Connects the action node, or one that replaces it."""
 
-    def carry(self, alive: bool) -> None:
+    def deliver(self, alive: bool) -> None:
         """Delivers the messages of one step, as DDS does; nothing reaches a base that is not `alive`."""
 
-    def tick(self, held: bool) -> None:
-        """Runs the periodic work of the action node; `held` says whether the emergency stop is engaged."""
+    def tick(self, e_stop: bool) -> None:
+        """Runs the periodic work of the action node; `e_stop` says whether the emergency stop is engaged."""
 
     def send(self, velocity: Velocity) -> None:
         """Sends a velocity to the base."""
@@ -59,8 +59,8 @@ OpenWire = Callable[[Callable[[Velocity], None], Callable[[], float]], BaseWire]
 class DirectWire(BaseWire):
     """A wire without delay to a base that is always ready."""
 
-    is_ready, rises = True, False
-    robot = ""
+    is_ready, is_standing_up = True, False
+    robot_fault = ""
 
     def __init__(self, feed: Callable[[Velocity], None], clock: Callable[[], float]) -> None:
         self._feed, self._alive = feed, True
@@ -68,10 +68,10 @@ class DirectWire(BaseWire):
     def start(self) -> None:
         """Does nothing: the base needs no connection."""
 
-    def carry(self, alive: bool) -> None:
+    def deliver(self, alive: bool) -> None:
         self._alive = alive
 
-    def tick(self, held: bool) -> None:
+    def tick(self, e_stop: bool) -> None:
         """Does nothing: this wire has no periodic work."""
 
     def send(self, velocity: Velocity) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from outrider.core.values import Velocity
 from outrider.evaluation.safety.base_wires import AVOIDANCE_TAKEN, GO2_TROUBLES
 from outrider.evaluation.safety.guide import Guide
-from outrider.evaluation.safety.sensor_faults import EVIDENT, LIES, SCAN_FAULTS, SCAN_FROZEN, SUDDEN
-from outrider.evaluation.safety.world import HAND_MPS, SafetyWorld
+from outrider.evaluation.safety.sensor_faults import EVIDENT, SCAN_FAULTS, SCAN_FROZEN, SUDDEN, UNDETECTABLE
+from outrider.evaluation.safety.world import JOYSTICK_MPS, SafetyWorld
 
 # How long a sudden fault lasts: no longer than until a source that has jumped is accepted again.
 SUDDEN_S = (0.3, 0.9)
@@ -29,7 +29,7 @@ class Fault:
     `by_models`: the models' fault. It ends with the goal, and from then on the robot must stand.
     `at_speed`: cannot show while the robot stands. It begins at speed, and each motion restarts its time.
     `untimed`: the robot may move on. Overrun of the motions and collisions are judged instead.
-    `insists`: a person gives the goal again and again.
+    `repeats_goal`: a person gives the goal again and again.
     `bases`: the prefix of the bases that can have the fault.
     """
 
@@ -41,7 +41,7 @@ class Fault:
     by_models: bool = False
     at_speed: bool = False
     untimed: bool = False
-    insists: bool = False
+    repeats_goal: bool = False
     bases: str = ""
 
 
@@ -83,9 +83,9 @@ def _press_and_restart(world: SafetyWorld, guide: Guide) -> None:
     _press(world, guide)
 
 
-def _take_and_let_go(world: SafetyWorld, guide: Guide) -> None:
+def _move_joystick_briefly(world: SafetyWorld, guide: Guide) -> None:
     guide.late_s = VOID_AFTER_S
-    world.pilot.on_joystick(Velocity(HAND_MPS), world.moment())
+    world.pilot.on_joystick(Velocity(JOYSTICK_MPS), world.moment())
 
 
 FAULTS = (
@@ -102,7 +102,10 @@ FAULTS = (
         Fault(f"odometry {name}", *_switch("odometry", odd, None), lasts_s=SUDDEN_S)
         for name, odd in SUDDEN.items()
     ),
-    *(Fault(f"odometry {name}", *_switch("odometry", odd, None), untimed=True) for name, odd in LIES.items()),
+    *(
+        Fault(f"odometry {name}", *_switch("odometry", odd, None), untimed=True)
+        for name, odd in UNDETECTABLE.items()
+    ),
     Fault("clock stands still", *_switch("clock", lambda first_s, now_s: first_s, None)),
     Fault("clock jumps", *_switch("clock", lambda first_s, now_s: now_s + 3600.0, None), lasts_s=SUDDEN_S),
     Fault("clock goes back", *_switch("clock", lambda first_s, now_s: now_s - 20.0, None), lasts_s=SUDDEN_S),
@@ -116,18 +119,18 @@ FAULTS = (
     ),
     Fault(
         "joystick dies while held",
-        lambda w, g: w.pilot.on_joystick(Velocity(HAND_MPS), w.moment()),
+        lambda w, g: w.pilot.on_joystick(Velocity(JOYSTICK_MPS), w.moment()),
         lasts_s=(0.5, 0.5),
     ),
     Fault("two drivers", *_switch("drivers", ("joystick", "console"), ())),
-    Fault("joystick let go before a verdict", _take_and_let_go, lasts_s=(0.8, 0.8), while_waiting=True),
+    Fault("joystick let go before a verdict", _move_joystick_briefly, lasts_s=(0.8, 0.8), while_waiting=True),
     # It lasts until the late verdict has come, and ends shortly before the next one can.
     Fault("late verdict", lambda w, g: setattr(g, "late_s", 14.0), lasts_s=(14.45,) * 2, while_waiting=True),
     Fault("pictures stamped 11 s ago", *_switch("stamps_behind_s", 11.0, 0.0), while_waiting=True),
     Fault("pictures stamped 5 s ahead", *_switch("stamps_behind_s", -5.0, 0.0), while_waiting=True),
     Fault("something steps in", lambda w, g: w.step_in(GAP_M), at_speed=True, untimed=True),
     Fault("turns without end", lambda w, g: setattr(g, "spins", True), by_models=True),
-    Fault("emergency stop", _press, _release, insists=True),
+    Fault("emergency stop", _press, _release, repeats_goal=True),
     Fault("emergency stop, joystick held", _press_while_driven, _release),
     Fault("emergency stop let go at once", _press_and_release, lasts_s=(1.5, 1.5), while_waiting=True),
 )

@@ -97,7 +97,7 @@ class _Watch:
         self.over = False
 
     def __call__(self, now_s: float, velocity: Velocity) -> None:
-        moves = velocity != STANDSTILL or self._world.rises
+        moves = velocity != STANDSTILL or self._world.is_standing_up
         fault = self._fault
         self.occasions += self._guide.awaits_verdict if fault and fault.while_waiting else moves
         if fault is None:
@@ -161,7 +161,7 @@ def run_trial(
         result = _drive_goal(world, guide, "first", motion)
         watch.goal_ended(world.now_s())
         while watch.pending:
-            if fault.insists:
+            if fault.repeats_goal:
                 _drive_goal(world, guide, f"at {world.now_s():.2f} s", motion)
             world.pause(STEP_S)
         result = result or _drive_goal(world, guide, "second", motion)
@@ -206,16 +206,16 @@ def usable_homes(seed: int, motion: str) -> list[tuple[Home, int]]:
 
     Raises OutriderError where it finds the object in too few homes: then the robot's motion is broken.
     """
-    found: list[tuple[Home, int]] = []
-    for tried in range(seed, seed + TRIED_HOMES):
-        home = generate_home(tried, TARGET, "in_view")
-        occasions = undisturbed(home, tried, motion)
+    homes: list[tuple[Home, int]] = []
+    for home_seed in range(seed, seed + TRIED_HOMES):
+        home = generate_home(home_seed, TARGET, "in_view")
+        occasions = undisturbed(home, home_seed, motion)
         if occasions > 0:
-            found.append((home, occasions))
-        if len(found) == NUM_HOMES:
-            return found
+            homes.append((home, occasions))
+        if len(homes) == NUM_HOMES:
+            return homes
     raise OutriderError(
-        f"without a fault the goal is reached in {len(found)} of {TRIED_HOMES} homes: "
+        f"without a fault the goal is reached in {len(homes)} of {TRIED_HOMES} homes: "
         "the robot does not move as its texts say"
     )
 
@@ -252,10 +252,10 @@ def evaluate_safety(
     trials = []
     with _quiet():
         for index in tracked(range(injections), "injections"):
-            round_, kind = divmod(index, len(faults))
+            turn, kind = divmod(index, len(faults))
             fitting = [entry for entry in bases if entry[0].startswith(faults[kind].bases)]
-            base, open_wire = fitting[round_ % len(fitting)]
-            home, occasions = homes[round_ // len(bases) % len(homes)]
+            base, open_wire = fitting[turn % len(fitting)]
+            home, occasions = homes[turn // len(bases) % len(homes)]
             trials.append(_injection(home, faults[kind], rng, occasions, base, open_wire, motion))
     figures = figures_of(trials)
     bases = [(f"all, {name}", row) for name, row in figures["bases"].items()]
@@ -301,8 +301,8 @@ def figures_of(trials: list[Trial]) -> dict[str, Any]:
     faults = {name: [t for t in trials if t.fault == name] for name in dict.fromkeys(t.fault for t in trials)}
     bases = {name: [t for t in trials if t.base == name] for name in dict.fromkeys(t.base for t in trials)}
     return _counts(trials) | {
-        "faults": {name: _counts(some) for name, some in faults.items()},
-        "bases": {name: _counts(some) for name, some in bases.items()},
+        "faults": {name: _counts(trials_of) for name, trials_of in faults.items()},
+        "bases": {name: _counts(trials_of) for name, trials_of in bases.items()},
     }
 
 

@@ -52,9 +52,9 @@ def follows(first: OdometrySample, now: OdometrySample, share: float) -> Odometr
     (x, y, z), (first_x, first_y, _) = now.position, first.position
     yaw_rad = math.remainder(now.pose.yaw - first.pose.yaw, math.tau) * (share - 1.0)
     jitter_m = JITTER_M * math.sin(1e3 * now.stamp_s)
-    place = (first_x + share * (x - first_x) + jitter_m, first_y + share * (y - first_y), z)
+    position = (first_x + share * (x - first_x) + jitter_m, first_y + share * (y - first_y), z)
     velocity = Velocity(*(share * part for part in vars(now.velocity).values()))
-    return moved(replace(now, position=place, velocity=velocity), yaw_rad=yaw_rad)
+    return moved(replace(now, position=position, velocity=velocity), yaw_rad=yaw_rad)
 
 
 def _scaled(sample: OdometrySample, factor: float) -> OdometrySample:
@@ -101,7 +101,7 @@ SUDDEN: dict[str, Distortion] = {
 }
 
 # Faults that neither a sample nor its step from the last one shows: no motion may go far beyond its command.
-LIES: dict[str, Distortion] = {
+UNDETECTABLE: dict[str, Distortion] = {
     "stands still": lambda first, now: (follows(first, now, 0.0),),
     "covers a third": lambda first, now: (follows(first, now, 1.0 / 3.0),),
     "runs backwards": lambda first, now: (follows(first, now, -1.0),),
@@ -136,17 +136,17 @@ class Delayed:
     def __init__(self, delay_s: float) -> None:
         self._delay_s = delay_s
         self._first: ScanSample | None = None
-        self._held: deque[ScanSample] = deque()
+        self._delayed: deque[ScanSample] = deque()
 
     def __call__(self, first: ScanSample, now: ScanSample) -> tuple[ScanSample, ...]:
         """Returns the newest scan that is due. Another `first` (the last sound scan) starts another trial."""
         if first is not self._first:
             self._first = first
-            self._held.clear()
-        self._held.append(now)
+            self._delayed.clear()
+        self._delayed.append(now)
         arrived: list[ScanSample] = []
-        while self._held and self._held[0].stamp_s <= now.stamp_s - self._delay_s:
-            arrived.append(self._held.popleft())
+        while self._delayed and self._delayed[0].stamp_s <= now.stamp_s - self._delay_s:
+            arrived.append(self._delayed.popleft())
         return tuple(arrived[-1:])
 
 

@@ -83,7 +83,7 @@ class VirtualNode:
     def subscription(
         self, message: type, topic: str, callback: Callable[[Any], None], qos: QoSProfile
     ) -> _Subscription:
-        """Returns a new subscription, which keeps the newest `qos.depth` messages until the next `carry`."""
+        """Returns a new subscription; it keeps the newest `qos.depth` messages until the next `deliver`."""
         self.subscriptions.append(_Subscription(topic, callback, deque(maxlen=qos.depth)))
         return self.subscriptions[-1]
 
@@ -101,7 +101,7 @@ class VirtualNode:
 
 
 class VirtualDomain:
-    """A DDS domain in one process, without threads: `carry` delivers what was published."""
+    """A DDS domain in one process, without threads: `deliver` delivers what was published."""
 
     def __init__(self) -> None:
         self.nodes: list[VirtualNode] = []
@@ -119,15 +119,15 @@ class VirtualDomain:
         """Returns the subscriptions to a topic in the domain."""
         return [s for node in self.nodes for s in node.subscriptions if s.topic == topic]
 
-    def carry(self, dead: Container[VirtualNode] = ()) -> None:
+    def deliver(self, dead: Container[VirtualNode] = ()) -> None:
         """Deliver what was published since the last call; messages to `dead` nodes are dropped."""
-        heard: list[tuple[Callable[[Any], None], Any]] = []
+        deliveries: list[tuple[Callable[[Any], None], Any]] = []
         for node in self.nodes:
             for subscription in node.subscriptions:
                 if node not in dead:
-                    heard += [(subscription.callback, message) for message in subscription.unread]
+                    deliveries += [(subscription.callback, message) for message in subscription.unread]
                 subscription.unread.clear()
-        for callback, message in heard:
+        for callback, message in deliveries:
             callback(message)
 
 
@@ -151,8 +151,8 @@ class NodesWire(BaseWire):
         self._app = app.publisher(go2_api.Request, go2_api.request_topic(self._moved_through), qos.EVENTS)
         requests = go2_api.request_topic(go2_api.SPORT)
         self._base.subscription(go2_api.Request, requests, self._see_request, qos.COMMAND)
-        self.rises = False
-        self.robot, self._turn = "", 0
+        self.is_standing_up = False
+        self.robot_fault, self._turn = "", 0
         self._action: VirtualNode | None = None
 
     def start(self) -> None:
@@ -173,31 +173,31 @@ class NodesWire(BaseWire):
     def is_ready(self) -> bool:
         return self._command.is_ready
 
-    def carry(self, alive: bool) -> None:
+    def deliver(self, alive: bool) -> None:
         self._turn += 1
-        self.rises = False
+        self.is_standing_up = False
         if self._turn % STATE_STEPS == 0:
             self._trouble()
             self._go2.publish_state(Odometry(Pose2D(0.0, 0.0, 0.0), STANDSTILL, self._clock()))
             self._go2.publish_battery()
-        self._domain.carry(dead=() if alive else (self._base,))
+        self._domain.deliver(dead=() if alive else (self._base,))
 
     def _see_request(self, message: go2_api.Request) -> None:
-        self.rises = self.rises or message.header.identity.api_id in RISING
+        self.is_standing_up = self.is_standing_up or message.header.identity.api_id in RISING
 
     def _trouble(self) -> None:
-        """Make the robot, or another program on it, show the fault that `robot` names."""
-        self._go2.mode = MODES.get(self.robot)
-        self._go2.move_code = -1 if "answered -1" in self.robot else go2_api.CODE_OK
-        self._go2.battery_percent = 5 if "battery" in self.robot else BATTERY_PERCENT
-        if "taken" in self.robot:
+        """Make the robot, or another program on it, show the fault that `robot_fault` names."""
+        self._go2.mode = MODES.get(self.robot_fault)
+        self._go2.move_code = -1 if "answered -1" in self.robot_fault else go2_api.CODE_OK
+        self._go2.battery_percent = 5 if "battery" in self.robot_fault else BATTERY_PERCENT
+        if "taken" in self.robot_fault:
             parameter = go2_api.enable_parameter(False)
             self._app.publish(go2_api.request(self._turn, go2_api.AVOID_SWITCH_SET, parameter))
-        elif "another" in self.robot:
+        elif "another" in self.robot_fault:
             self._app.publish(go2_api.request(self._turn, ANY_CALL, "{}"))
 
-    def tick(self, held: bool) -> None:
-        self._command.tick(held)
+    def tick(self, e_stop: bool) -> None:
+        self._command.tick(e_stop)
 
     def send(self, velocity: Velocity) -> None:
         self._command.send(velocity)

@@ -51,7 +51,7 @@ BASE, TICK, SENSOR, BEAT, CAMERA = 2, 3, 4, 5, 10
 CAMERA_SILENCE_S = 0.2
 FRESH_S = 2.0
 SPEED_MPS, SPEED_RPS = 0.1, 0.2
-HAND_MPS = 0.3
+JOYSTICK_MPS = 0.3
 # The clocks of motions and of the odometry source when the trial begins.
 JOINED_S, ROBOT_S = 50.0, 7000.0
 BASE_FRAME = "base_link"
@@ -111,7 +111,7 @@ class SafetyWorld(RobotSide):
         self._repeat_watch, self._picture = RepeatWatch(), b"picture 0"
         self._picture_s = -math.inf
         self._odometry: Odometry | None = None
-        self._known: Odometry | None = None
+        self._last_odometry: Odometry | None = None
         self._last_sound: OdometrySample | None = None
         self._clock_fault_s: float | None = None
         self._motion, self._motion_start = Motion(), self.simulator.truth()
@@ -156,17 +156,17 @@ class SafetyWorld(RobotSide):
         return self._steps * STEP_S
 
     @property
-    def rises(self) -> bool:
+    def is_standing_up(self) -> bool:
         """Whether the robot was ordered to stand up in the last step."""
-        return self._wire.rises
+        return self._wire.is_standing_up
 
     def step_in(self, gap_m: float) -> None:
         """Move an object other than the target to `gap_m` metres in front of the robot."""
         home, pose = self.simulator.home, self.simulator.truth()
         index, thing = next((i, o) for i, o in enumerate(home.objects) if not (o.rect or o is home.target))
         ahead_m = Footprint().half_length_m + gap_m + thing.radius
-        place = pose.x + ahead_m * math.cos(pose.yaw), pose.y + ahead_m * math.sin(pose.yaw)
-        self.simulator.model.body(f"object/{index}").pos[:2] = place
+        position = pose.x + ahead_m * math.cos(pose.yaw), pose.y + ahead_m * math.sin(pose.yaw)
+        self.simulator.model.body(f"object/{index}").pos[:2] = position
 
     @property
     def is_at_speed(self) -> bool:
@@ -185,8 +185,8 @@ class SafetyWorld(RobotSide):
         return Frame(b"", self._picture_s)
 
     def odometry(self) -> Odometry | None:
-        known = self._known
-        return known if known is not None and self.now_s() - known.stamp_s <= FRESH_S else None
+        newest = self._last_odometry
+        return newest if newest is not None and self.now_s() - newest.stamp_s <= FRESH_S else None
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
         self._wait(lambda: (session_id, step) in self._ends, timeout_s)
@@ -215,8 +215,8 @@ class SafetyWorld(RobotSide):
 
     def _step(self) -> None:
         now_s, turn = self.now_s(), self._steps
-        self._wire.robot = self.switches.robot
-        self._wire.carry(self.switches.base)
+        self._wire.robot_fault = self.switches.robot
+        self._wire.deliver(self.switches.base)
         if turn % SENSOR == 0:
             self._sense(now_s)
         if turn % CAMERA == 0:
@@ -256,7 +256,7 @@ class SafetyWorld(RobotSide):
         for sample in self._samples():
             self._odometry = self._odometry_check.take(sample, self._motion_s())
             if self._odometry is not None:
-                self._known = replace(self._odometry, stamp_s=now_s)
+                self._last_odometry = replace(self._odometry, stamp_s=now_s)
         if switches.transforms:
             self._transforms.put(replace(LIDAR_ON_BASE, stamp_s=ROBOT_S + self._motion_s()))
         for scan in self._scans():
@@ -310,7 +310,7 @@ class SafetyWorld(RobotSide):
     def _drive_by_hand(self) -> None:
         for number, driver in enumerate(self.switches.drivers):
             if self.switches.action:
-                velocity = Velocity(HAND_MPS if number % 2 == 0 else -HAND_MPS)
+                velocity = Velocity(JOYSTICK_MPS if number % 2 == 0 else -JOYSTICK_MPS)
                 self.pilot.on_joystick(velocity, self.moment(), driver)
 
     def _tick(self) -> None:

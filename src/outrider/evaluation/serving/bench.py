@@ -28,29 +28,33 @@ from outrider.decoding.simulation.fleet import Fleet
 from outrider.decoding.simulation.fleet_world import CloudRecord
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.plots import draw_ablation
-from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds, forward_seconds
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import measure_regime, replayed, replayed_requests
-from outrider.evaluation.decoding.fleets import (
-    FLOOD_TOKENS,
+from outrider.evaluation.decoding.published_server import (
+    FLEET_SIZES,
+    NEEDED_TOKENS_PER_S,
     NUM_DRAFT_TOKENS,
-    BatchCost,
+    SD_BATCHINGS,
+    TEXT_TOKENS,
+    TEXTS_PER_ROBOT,
     Batching,
     Served,
-    ServingRow,
     capacity,
     published_fleet,
-    real_world,
-    row_of,
-    run_fleet,
     served,
-    texts_of,
     tokens_until,
 )
 from outrider.evaluation.decoding.regimes import load_regimes
 from outrider.evaluation.serving.api_cost import cost_lines, cost_table
-from outrider.evaluation.serving.fleets_bench import NEEDED_TOKENS_PER_S, TOKENS, WAITING
-from outrider.evaluation.serving.fleets_bench import ROBOTS as PUBLISHED_ROBOTS
+from outrider.evaluation.serving.fleets import (
+    BatchCost,
+    ServingRow,
+    draft_cost,
+    real_world,
+    row_of,
+    run_fleet,
+    texts_of,
+)
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.links import load_network
 from outrider.runtime.common.paths import models_folder
@@ -63,9 +67,9 @@ TEXT_AFTER_TEXT = ", 0 s"
 LINK = "wifi6"
 COST_REGIME = "fsd-go2"
 CENTRAL, FILLED = "ar", "sd, filled"
-PUBLISHED_WAYS = {
+PUBLISHED_METHODS = {
     CENTRAL: ("ar", [Batching(), Batching(most_tokens=16)]),
-    FILLED: ("sd", WAITING[FILLED]),
+    FILLED: ("sd", SD_BATCHINGS[FILLED]),
     "sd": ("sd", [Batching()]),
     "outrider": ("outrider", [Batching()]),
 }
@@ -83,7 +87,8 @@ PRINTED = {
 }
 """Gains that the papers print, for other models and machines; WISP's robots have differing needs."""
 FLEET_S = 10.0
-DRAFT_STEPS = 100
+FLOOD_TOKENS = 60
+"""The draft length of a robot that floods the verifier."""
 _ENDLESS = 10**6
 
 
@@ -113,8 +118,10 @@ def bench_serving(
     network = load_network(LINK)
     compute = draft_cost(pair, prompts)
     rows, record = measure_rows(partial(_load, models), prompts, compute, network)
-    cost, few = fitted(record), prompts[: max(ROBOTS)]
-    sharing = {one: measure_sharing(one, pair, few, compute, network, cost) for one in STRATEGIES}
+    cost, one_each = fitted(record), prompts[: max(ROBOTS)]
+    sharing = {
+        strategy: measure_sharing(strategy, pair, one_each, compute, network, cost) for strategy in STRATEGIES
+    }
     published = measure_published()
     passes = measure_passes(pair, max(ROBOTS), seed)
     print_results(
@@ -127,10 +134,11 @@ def bench_serving(
     figures = {
         "frames": frames,
         "seed": seed,
-        "rows": {name: [asdict(row) for row in some] for name, some in rows.items()},
-        "sharing": {strategy: asdict(one) for strategy, one in sharing.items()},
+        "rows": {name: [asdict(row) for row in fleet_rows] for name, fleet_rows in rows.items()},
+        "sharing": {strategy: asdict(row) for strategy, row in sharing.items()},
         "published": {
-            name: [[asdict(one) for one in ways] for ways in some] for name, some in published.items()
+            name: [[asdict(fleet) for fleet in batchings] for batchings in by_size]
+            for name, by_size in published.items()
         },
         "printed": PRINTED,
         "passes_per_token": passes,
@@ -144,21 +152,11 @@ def bench_serving(
 
 def draw_throughput(file: Path, rows: Mapping[str, Sequence[ServingRow]]) -> None:
     """Plot the throughput of the fleets over one robot's. Raises ConfigError without matplotlib."""
-    curves = {name: [row.tokens_per_s / some[0].tokens_per_s for row in some] for name, some in rows.items()}
+    curves = {
+        name: [row.tokens_per_s / fleet_rows[0].tokens_per_s for row in fleet_rows]
+        for name, fleet_rows in rows.items()
+    }
     draw_ablation(file, "throughput over that of one robot", "robots", ROBOTS, curves)
-
-
-def draft_cost(pair: Pair, prompts: Sequence[Prompt]) -> ComputeProfile:
-    """Returns the draft's processor times, measured on the same processor as the verifier's."""
-    branch_s = branch_seconds(pair.draft, prompts[0], DRAFT_STEPS)
-    session = pair.draft.open_session()
-    prefills = [cpu_seconds(partial(session.prefill, prompt)) for prompt in prompts]
-    steps = [forward_seconds(session, 1) for _ in range(DRAFT_STEPS)]
-    return ComputeProfile(
-        draft_prefill_s=statistics.median(prefills),
-        draft_token_s=statistics.median(steps),
-        draft_branch_s=branch_s,
-    )
 
 
 def _load(models: Path | None) -> Pair:
@@ -179,7 +177,7 @@ def measure_rows(
     Each fleet loads its models anew, because models cache the frames that they have seen.
     """
     rows: dict[str, list[ServingRow]] = {}
-    whole = CloudRecord()
+    all_batches = CloudRecord()
     cases = [(strategy, pause_s) for strategy in STRATEGIES for pause_s in PAUSES_S]
     for strategy, pause_s in tracked(cases, "fleets"):
         name = f"{strategy}, {pause_s:g} s"
@@ -188,11 +186,11 @@ def measure_rows(
             world = real_world(compute, network, robots)
             records, cloud = run_fleet(load(), prompts, world, config, robots, pause_s)
             rows.setdefault(name, []).append(row_of(records, cloud))
-            whole.batches += cloud.batches
-            whole.batch_s += cloud.batch_s
-            whole.prompt_s += cloud.prompt_s
-            whole.prompts += cloud.prompts
-    return rows, whole
+            all_batches.batches += cloud.batches
+            all_batches.batch_s += cloud.batch_s
+            all_batches.prompt_s += cloud.prompt_s
+            all_batches.prompts += cloud.prompts
+    return rows, all_batches
 
 
 def fitted(record: CloudRecord) -> BatchCost:
@@ -230,36 +228,38 @@ def measure_sharing(
         step = max(1, len(prompts) // max(ROBOTS))
         for robot in range(max(ROBOTS)):
             is_last = robot == max(ROBOTS) - 1
-            some = texts_of(
+            robot_texts = texts_of(
                 prompts, robot * step, number if is_last else _ENDLESS, 0.0, length if is_last else 96
             )
             num_draft_tokens = drafted if is_last else NUM_DRAFT_TOKENS
-            fleet.add(some, texts.draft, DecodingConfig(strategy=strategy, num_draft_tokens=num_draft_tokens))
+            fleet.add(
+                robot_texts, texts.draft, DecodingConfig(strategy=strategy, num_draft_tokens=num_draft_tokens)
+            )
         fleet.run(fleet_s)
         return [tokens_until(robot.record, fleet_s) for robot in fleet.robots]
 
-    calm = tokens(NUM_DRAFT_TOKENS, _ENDLESS, 96)
+    behaving = tokens(NUM_DRAFT_TOKENS, _ENDLESS, 96)
     cases = {
         f"drafts {FLOOD_TOKENS} tokens a chunk": (FLOOD_TOKENS, _ENDLESS, 96),
         "sends one prompt after the other": (NUM_DRAFT_TOKENS, _ENDLESS, 1),
         "falls silent after two texts": (NUM_DRAFT_TOKENS, 2, 96),
     }
-    beside = {what: sum(tokens(*case)[:-1]) / sum(calm[:-1]) for what, case in cases.items()}
-    return Sharing(max(calm) / min(calm), beside)
+    beside = {what: sum(tokens(*case)[:-1]) / sum(behaving[:-1]) for what, case in cases.items()}
+    return Sharing(max(behaving) / min(behaving), beside)
 
 
 def measure_published(
-    robots: Sequence[int] = PUBLISHED_ROBOTS, tokens: int = TOKENS
+    robots: Sequence[int] = FLEET_SIZES, tokens: int = TEXT_TOKENS
 ) -> dict[str, list[list[Served]]]:
     """Returns what fleets of these sizes get from FSD's server, for each of PUBLISHED_WAYS and its batchings.
 
     `tokens`: the length of a text.
     """
-    fleets: dict[str, list[list[Served]]] = {name: [] for name in PUBLISHED_WAYS}
+    fleets: dict[str, list[list[Served]]] = {name: [] for name in PUBLISHED_METHODS}
     for number in tracked(robots, "published server"):
-        for name, (strategy, ways) in PUBLISHED_WAYS.items():
+        for name, (strategy, ways) in PUBLISHED_METHODS.items():
             config = DecodingConfig(strategy=strategy, num_draft_tokens=NUM_DRAFT_TOKENS)
-            fleet = [published_fleet(config, number, tokens, 2, way) for way in ways]
+            fleet = [published_fleet(config, number, tokens, TEXTS_PER_ROBOT, way) for way in ways]
             fleets[name].append([served(records, NEEDED_TOKENS_PER_S) for records in fleet])
     return fleets
 
@@ -275,16 +275,16 @@ def rows_table(rows: Mapping[str, Sequence[ServingRow]]) -> Table:
     """Returns a table of the figures of fleets, each also relative to one robot."""
     title = f"robots on one verifier, shipped pair, {LINK}; x: over one"
     table = results_table(title, *LEGENDS["bench serving"])
-    for name, some in rows.items():
-        for row in some:
+    for name, fleet_rows in rows.items():
+        for row in fleet_rows:
             table.add_row(
                 name,
                 str(row.robots),
-                f"{row.tokens_per_s:.0f} {row.tokens_per_s / some[0].tokens_per_s:.2f}x",
-                f"{1e3 * row.text_s:.0f} {row.text_s / some[0].text_s:.2f}x",
-                f"{row.round_s / some[0].round_s:.2f}x",
-                f"{row.first_s / some[0].first_s:.2f}x",
-                f"{row.token_s / some[0].token_s:.2f}x",
+                f"{row.tokens_per_s:.0f} {row.tokens_per_s / fleet_rows[0].tokens_per_s:.2f}x",
+                f"{1e3 * row.text_s:.0f} {row.text_s / fleet_rows[0].text_s:.2f}x",
+                f"{row.round_s / fleet_rows[0].round_s:.2f}x",
+                f"{row.first_s / fleet_rows[0].first_s:.2f}x",
+                f"{row.token_s / fleet_rows[0].token_s:.2f}x",
                 f"{row.batch:.1f}",
                 f"{row.passes_per_token:.2f}",
             )
@@ -296,23 +296,24 @@ def limit_lines(rows: Mapping[str, Sequence[ServingRow]]) -> Iterator[str]:
 
     The estimate is rough: towards the end fewer robots share a batch.
     """
-    for name, some in rows.items():
+    for name, fleet_rows in rows.items():
         if not name.endswith(TEXT_AFTER_TEXT):
             continue
-        alone, last = some[0], some[-1]
-        most = alone.text_s / (last.prompt_model_s + last.batch_model_s)
+        one_robot, all_robots = fleet_rows[0], fleet_rows[-1]
+        most = one_robot.text_s / (all_robots.prompt_model_s + all_robots.batch_model_s)
         yield (
-            f"{name}: a text of {last.robots} robots takes the model {1e3 * last.prompt_model_s:.0f} ms for "
-            f"its prompt, which no batch shares, and {1e3 * last.batch_model_s:.0f} ms for the rest; one "
-            f"robot alone writes it in {1e3 * alone.text_s:.0f} ms: about {most:.1f} times its tokens/s"
+            f"{name}: a text of {all_robots.robots} robots takes the model "
+            f"{1e3 * all_robots.prompt_model_s:.0f} ms for its prompt, which no batch shares, and "
+            f"{1e3 * all_robots.batch_model_s:.0f} ms for the rest; one robot alone writes it in "
+            f"{1e3 * one_robot.text_s:.0f} ms: about {most:.1f} times its tokens/s"
         )
 
 
 def sharing_lines(sharing: Mapping[str, Sharing]) -> Iterator[str]:
     """Yields how evenly robots share the verifier, when all are equal and when one misbehaves."""
-    for strategy, one in sharing.items():
-        yield f"{strategy}, eight alike: the most over the least {one.unfairness:.3f}"
-        for what, share in one.beside.items():
+    for strategy, row in sharing.items():
+        yield f"{strategy}, eight alike: the most over the least {row.unfairness:.3f}"
+        for what, share in row.beside.items():
             yield f"{strategy}, an eighth robot {what}: the others write {share:.2f} of what they did"
 
 
@@ -321,13 +322,15 @@ def published_lines(fleets: Mapping[str, Sequence[Sequence[Served]]]) -> Iterato
 
     Capacity and goodput are each way's best over all fleets.
     """
-    for place, [first, *_] in enumerate(fleets[CENTRAL]):
-        best = {name: max(one.tokens_per_s for one in some[place]) for name, some in fleets.items()}
+    for index, [first, *_] in enumerate(fleets[CENTRAL]):
+        best = {name: max(fleet.tokens_per_s for fleet in by_size[index]) for name, by_size in fleets.items()}
         yield f"server of FSD's Table 9, {first.robots} robots, tokens/s of all: {_compared(best)}"
-    every = {name: [one for ways in some for one in ways] for name, some in fleets.items()}
+    all_fleets = {
+        name: [fleet for batchings in by_size for fleet in batchings] for name, by_size in fleets.items()
+    }
     for needed in NEEDED_TOKENS_PER_S:
-        most = {name: float(capacity(some, needed)) for name, some in every.items()}
-        good = {name: max(one.goodput[needed] for one in some) for name, some in every.items()}
+        most = {name: float(capacity(by_size, needed)) for name, by_size in all_fleets.items()}
+        good = {name: max(fleet.goodput[needed] for fleet in by_size) for name, by_size in all_fleets.items()}
         yield f"each robot needs {needed:g} tokens/s, robots served: {_compared(most)}"
         yield f"each robot needs {needed:g} tokens/s, goodput: {_compared(good)}"
     yield "printed: " + "; ".join(f"{what} {gain:g}" for what, gain in PRINTED.items())

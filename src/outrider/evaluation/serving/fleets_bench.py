@@ -32,9 +32,13 @@ from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.alternatives.colocated import accepted, draft_ranks
 from outrider.evaluation.alternatives.measuring import CLOUD_SHARES
 from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.decoding.fleets import (
+from outrider.evaluation.decoding.published_server import (
+    NEEDED_TOKENS_PER_S,
     NUM_DRAFT_TOKENS,
     ONE_WAY_S,
+    SD_BATCHINGS,
+    TEXT_TOKENS,
+    TEXTS_PER_ROBOT,
     Batching,
     Served,
     capacity,
@@ -46,17 +50,9 @@ from outrider.evaluation.decoding.fleets import (
 )
 from outrider.runtime.common.json_figures import write_figures
 
-ROBOTS = (1, 8, 16, 24, 32, 48, 64)
-TOKENS, TEXTS = 100, 2
-NEEDED_TOKENS_PER_S = (20.0, 10.0)
 LENGTHS = (2, 3, 4, 6, 8)
 CSD_LENGTHS = tuple(range(1, 9))
 CSD_SIZES = (4, 8, 12, 16, 24, 32, 64)
-WAITING = {
-    "sd": [Batching()],
-    "sd, filled": [Batching(fill=fill, most_left_out=most) for fill in (8, 16) for most in (0, 4)],
-}
-"""Batches that start at once, and batches that wait to be filled (SLED, arXiv 2506.09397)."""
 Ranks = Sequence[int]
 """For one text: the rank of each token among the draft's choices (`colocated.draft_ranks`)."""
 
@@ -77,7 +73,7 @@ def bench_fleets(
     seed: int,
     json_file: Path | None = None,
     *,
-    tokens: int = TOKENS,
+    tokens: int = TEXT_TOKENS,
     lengths: Sequence[int] = LENGTHS,
 ) -> dict[str, Any]:
     """Measure fleets of all these sizes; print tables, and write JSON after each fleet. Raises ConfigError.
@@ -86,36 +82,39 @@ def bench_fleets(
     """
     if not robots or min(robots) < 1 or seed < 0:
         raise ConfigError("robots must be at least 1 and seed at least 0")
-    found: dict[str, list[Tuned]] = {}
+    tuned: dict[str, list[Tuned]] = {}
     result: dict[str, Any] = {"seed": seed, "robots": list(robots)}
     for number in tracked(robots, "fleets"):
-        for name, runs in ways(number, seed, tokens, lengths).items():
-            found.setdefault(name, []).append(best_of(runs()))
-        result["fleets"] = {name: [asdict(one) for one in some] for name, some in found.items()}
-        result["over_best"] = {share: over_best(found, share) for share in CLOUD_SHARES}
+        for name, runs in methods(number, seed, tokens, lengths).items():
+            tuned.setdefault(name, []).append(best_of(runs()))
+        result["fleets"] = {name: [asdict(fleet) for fleet in fleets] for name, fleets in tuned.items()}
+        result["over_best"] = {share: over_best(tuned, share) for share in CLOUD_SHARES}
         write_figures(json_file, result)
-    print_results(fleets_table(found), *share_lines(found))
+    print_results(fleets_table(tuned), *share_lines(tuned))
     return result
 
 
-def ways(robots: int, seed: int, tokens: int, lengths: Sequence[int]) -> dict[str, Callable[[], Runs]]:
+def methods(robots: int, seed: int, tokens: int, lengths: Sequence[int]) -> dict[str, Callable[[], Runs]]:
     """Returns, for each way to serve `robots` robots, a function that runs it with every setting."""
-    ranks = fleet_ranks(robots, tokens, TEXTS, seed)
-    found: dict[str, Callable[[], Runs]] = {
-        name: partial(_sd_runs, robots, seed, tokens, lengths, some) for name, some in WAITING.items()
+    ranks = fleet_ranks(robots, tokens, TEXTS_PER_ROBOT, seed)
+    runs_by_name: dict[str, Callable[[], Runs]] = {
+        name: partial(_sd_runs, robots, seed, tokens, lengths, batchings)
+        for name, batchings in SD_BATCHINGS.items()
     }
     for name, share in CLOUD_SHARES.items():
-        found[f"csd {name}"] = partial(_csd_runs, ranks, share)
-    found["outrider"] = partial(_own_run, robots, seed, tokens, None)
+        runs_by_name[f"csd {name}"] = partial(_csd_runs, ranks, share)
+    runs_by_name["outrider"] = partial(_outrider_run, robots, seed, tokens, None)
     for name, share in CLOUD_SHARES.items():
-        found[f"both {name}"] = partial(_own_run, robots, seed, tokens, share)
-    return found
+        runs_by_name[f"both {name}"] = partial(_outrider_run, robots, seed, tokens, share)
+    return runs_by_name
 
 
-def _sd_runs(robots: int, seed: int, tokens: int, lengths: Sequence[int], some: Sequence[Batching]) -> Runs:
-    for length, batching in product(lengths, some):
+def _sd_runs(
+    robots: int, seed: int, tokens: int, lengths: Sequence[int], batchings: Sequence[Batching]
+) -> Runs:
+    for length, batching in product(lengths, batchings):
         config = DecodingConfig("sd", num_draft_tokens=length)
-        records = published_fleet(config, robots, tokens, TEXTS, batching, seed)
+        records = published_fleet(config, robots, tokens, TEXTS_PER_ROBOT, batching, seed)
         settings = f"{length} drafts, {batching.fill} frames, {batching.most_left_out} left out"
         yield settings, served(records, NEEDED_TOKENS_PER_S)
 
@@ -128,56 +127,62 @@ def _csd_runs(ranks: Sequence[Sequence[Sequence[int]]], share: float) -> Runs:
         )
 
 
-def _own_run(robots: int, seed: int, tokens: int, share: float | None) -> Runs:
+def _outrider_run(robots: int, seed: int, tokens: int, share: float | None) -> Runs:
     config = DecodingConfig("outrider", num_draft_tokens=NUM_DRAFT_TOKENS)
-    records = published_fleet(config, robots, tokens, TEXTS, Batching(), seed, share)
+    records = published_fleet(config, robots, tokens, TEXTS_PER_ROBOT, Batching(), seed, share)
     yield "", served(records, NEEDED_TOKENS_PER_S)
 
 
 def best_of(runs: Runs) -> Tuned:
     """Returns the fastest run; its `kept` and `goodput` are, for each needed speed, the best of all runs."""
-    found = list(runs)
-    settings, best = max(found, key=lambda run: run[1].tokens_per_s)
-    every = [one for _, one in found]
+    measured = list(runs)
+    settings, best = max(measured, key=lambda run: run[1].tokens_per_s)
+    results = [result for _, result in measured]
     return Tuned(
         best.robots,
         best.tokens_per_s,
-        {speed: max(one.kept[speed] for one in every) for speed in NEEDED_TOKENS_PER_S},
-        {speed: max(one.goodput[speed] for one in every) for speed in NEEDED_TOKENS_PER_S},
+        {speed: max(result.kept[speed] for result in results) for speed in NEEDED_TOKENS_PER_S},
+        {speed: max(result.goodput[speed] for result in results) for speed in NEEDED_TOKENS_PER_S},
         settings,
     )
 
 
 def alternatives(share: str) -> tuple[str, ...]:
     """Returns the ways that `both` is compared with, for one cost of the cloud's draft."""
-    return (*WAITING, f"csd {share}")
+    return (*SD_BATCHINGS, f"csd {share}")
 
 
-def over_best(found: Mapping[str, Sequence[Tuned]], share: str) -> list[float]:
+def over_best(tuned: Mapping[str, Sequence[Tuned]], share: str) -> list[float]:
     """Returns, for each fleet, the tokens/s with drafts at both ends over the best alternative's."""
     best = [
-        max(found[name][at].tokens_per_s for name in alternatives(share)) for at in range(len(found["sd"]))
+        max(tuned[name][index].tokens_per_s for name in alternatives(share))
+        for index in range(len(tuned["sd"]))
     ]
-    return [one.tokens_per_s / other for one, other in zip(found[f"both {share}"], best, strict=True)]
+    return [
+        fleet.tokens_per_s / best_speed
+        for fleet, best_speed in zip(tuned[f"both {share}"], best, strict=True)
+    ]
 
 
-def fleets_table(found: Mapping[str, Sequence[Tuned]]) -> Table:
+def fleets_table(tuned: Mapping[str, Sequence[Tuned]]) -> Table:
     """Returns a table of the tokens/s of all robots together, by fleet size."""
-    over = {f"both {share} over best": over_best(found, share) for share in CLOUD_SHARES}
-    table = results_table("tokens/s of all robots, alternatives tuned", "robots", *found, *over)
-    for at, one in enumerate(found["sd"]):
-        speeds = [f"{some[at].tokens_per_s:.0f}" for some in found.values()]
-        table.add_row(str(one.robots), *speeds, *(f"{ratios[at]:.2f}" for ratios in over.values()))
+    ratios_by_name = {f"both {share} over best": over_best(tuned, share) for share in CLOUD_SHARES}
+    table = results_table("tokens/s of all robots, alternatives tuned", "robots", *tuned, *ratios_by_name)
+    for index, fleet in enumerate(tuned["sd"]):
+        speeds = [f"{fleets[index].tokens_per_s:.0f}" for fleets in tuned.values()]
+        table.add_row(
+            str(fleet.robots), *speeds, *(f"{ratios[index]:.2f}" for ratios in ratios_by_name.values())
+        )
     return table
 
 
-def share_lines(found: Mapping[str, Sequence[Tuned]]) -> Iterator[str]:
+def share_lines(tuned: Mapping[str, Sequence[Tuned]]) -> Iterator[str]:
     """Yields how many robots get the speed that they need, and how much free drafts could gain at most."""
     for needed in NEEDED_TOKENS_PER_S:
-        most = ", ".join(f"{name} {capacity(some, needed)}" for name, some in found.items())
+        most = ", ".join(f"{name} {capacity(fleets, needed)}" for name, fleets in tuned.items())
         yield f"each robot needs {needed:g} tokens/s, robots served: {most}"
     for name, share in CLOUD_SHARES.items():
-        best = max(found[f"csd {name}"], key=lambda one: one.tokens_per_s)
+        best = max(tuned[f"csd {name}"], key=lambda fleet: fleet.tokens_per_s)
         length = int(best.settings.split()[0])
         yield (
             f"csd {name} is fastest with {length} drafts; made by robots for nothing, they let it do at most "
@@ -216,46 +221,49 @@ class CsdRobot:
         text = next(self._texts, None)
         self.done = text is None
         if text is not None:
-            self._ranks, self._place = text, 1
+            self._ranks, self._position = text, 1
             self._begun_s, self.ready_s = now_s, now_s + ONE_WAY_S
             self.record.commits.append((self.ready_s + ONE_WAY_S, 1))
 
     def drafted(self, length: int) -> int:
         """Returns how many tokens to draft, at most `length`; the target adds one."""
-        return min(length, len(self._ranks) - self._place - 1)
+        return min(length, len(self._ranks) - self._position - 1)
 
     def judge(self, drafted: int, now_s: float) -> None:
         """Record a verification of `drafted` tokens; the robot receives its tokens ONE_WAY_S later."""
-        count = accepted(self._ranks, self._place, drafted) + 1
-        self._place += count
+        count = accepted(self._ranks, self._position, drafted) + 1
+        self._position += count
         self.ready_s, arrived_s = now_s, now_s + ONE_WAY_S
         self.record.commits.append((arrived_s, count))
-        if self._place >= len(self._ranks):
+        if self._position >= len(self._ranks):
             self.record.texts.append(tuple(self._ranks))
             self.record.finished_s.append(arrived_s - self._begun_s)
             self._begin(arrived_s)
 
 
 def csd_fleet(
-    texts: Sequence[Sequence[Ranks]], draft_share: float, length: int, most: int
+    texts: Sequence[Sequence[Ranks]], draft_share: float, length: int, max_texts: int
 ) -> list[RobotRecord]:
     """Returns the records of robots on a server that drafts and verifies in batches.
 
-    It drafts `length` tokens for up to `most` texts at a time, first come, first served, and verifies them.
+    It drafts `length` tokens for up to `max_texts` texts at a time, first come, first served, and
+    verifies them.
     """
-    robots = [CsdRobot(some) for some in texts]
+    robots = [CsdRobot(robot_texts) for robot_texts in texts]
     waiting = [(robot.ready_s, number) for number, robot in enumerate(robots)]
     now_s = 0.0
     while waiting:
         now_s = max(now_s, waiting[0][0])
         batch: list[int] = []
-        while waiting and waiting[0][0] <= now_s and len(batch) < most:
+        while waiting and waiting[0][0] <= now_s and len(batch) < max_texts:
             batch.append(heapq.heappop(waiting)[1])
         drafted = [robots[number].drafted(length) for number in batch]
-        drafting = [sum(one > place for one in drafted) for place in range(max(drafted))]
+        drafting = [
+            sum(num_drafted > position for num_drafted in drafted) for position in range(max(drafted))
+        ]
         now_s += draft_share * sum(map(server_s, drafting)) + server_s(len(batch))
-        for number, one in zip(batch, drafted, strict=True):
-            robots[number].judge(one, now_s)
+        for number, num_drafted in zip(batch, drafted, strict=True):
+            robots[number].judge(num_drafted, now_s)
             if not robots[number].done:
                 heapq.heappush(waiting, (robots[number].ready_s, number))
     return [robot.record for robot in robots]

@@ -27,8 +27,8 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.fleet import Fleet
 from outrider.decoding.simulation.fleet_world import FleetText, FleetWorld
-from outrider.evaluation.decoding.fleets import unpacking
 from outrider.evaluation.decoding.regimes import BRANCH_COST
+from outrider.evaluation.serving.fleets import unpacking
 from outrider.runtime.datasets.held_out import Pair
 from outrider.wire.codec import frame_bytes
 
@@ -85,18 +85,18 @@ class TimedModel:
 
     def _timed(self, read: ExitReader) -> ExitReader:
         def timed(index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
-            with self._hosts_time():
+            with self._host_timed():
                 reading = read(index, rows)
-            return None if reading is None else Reading(reading.chosen, partial(self._hear, reading))
+            return None if reading is None else Reading(reading.chosen, partial(self._observe, reading))
 
         return timed
 
-    def _hear(self, reading: Reading, chosen: Array) -> None:
-        with self._hosts_time():
+    def _observe(self, reading: Reading, chosen: Array) -> None:
+        with self._host_timed():
             reading.observe(chosen)
 
     @contextmanager
-    def _hosts_time(self) -> Iterator[None]:
+    def _host_timed(self) -> Iterator[None]:
         began_s = time.thread_time()
         try:
             yield
@@ -123,9 +123,9 @@ def measure_host(
     robot = fleet.add(texts, pair.draft, DecodingConfig(strategy=strategy))
     cloud = fleet.cloud.record
     fleet.agenda.run(math.inf, lambda: bool(robot.texts or robot.failure))
-    turns, forwards, others_s = len(cloud.batch_s), len(timed.seconds), cloud.others_s
+    num_batches, forwards, others_s = len(cloud.batch_s), len(timed.seconds), cloud.others_s
     fleet.run()
     amid_s = sum(timed.reading_s[forwards:]) - (cloud.others_s - others_s)
-    between_s = sum(cloud.batch_s[turns:]) - sum(timed.seconds[forwards:]) - amid_s
-    steps = len(cloud.batch_s) - turns
+    between_s = sum(cloud.batch_s[num_batches:]) - sum(timed.seconds[forwards:]) - amid_s
+    steps = len(cloud.batch_s) - num_batches
     return HostTime(1e3 * between_s / steps, 1e3 * amid_s / steps)

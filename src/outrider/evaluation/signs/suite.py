@@ -14,8 +14,8 @@ from rich.table import Table
 from outrider.core.errors import ConfigError
 from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
-from outrider.evaluation.common.kept_records import KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.record_files import HomeRecords
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
 from outrider.evaluation.robot.navigation import NavigationTask, placed_homes
 from outrider.evaluation.signs.trials import SignOutcome, SignRun, run_task
@@ -41,11 +41,11 @@ def tasks_of(homes: int, seed: int, model: str, folder: Path, max_steps: int) ->
 
 def summarise(outcomes: Sequence[SignOutcome]) -> dict[str, Any]:
     """Returns the figures of a run. `success_difference`: with signs minus without, over the same homes."""
-    without, signed = [one.without for one in outcomes], [one.with_signs for one in outcomes]
+    without, signed = [outcome.without for outcome in outcomes], [outcome.with_signs for outcome in outcomes]
     pairs = [(float(a.success), float(b.success)) for a, b in zip(signed, without, strict=True)]
     return {
         "homes": len(outcomes),
-        "signs": sum(one.signs for one in outcomes),
+        "signs": sum(outcome.signs for outcome in outcomes),
         "sign_in_first_picture": sum(run.sign_pixels > 0 for run in signed),
         "without": _side(without),
         "with": _side(signed),
@@ -99,13 +99,13 @@ def evaluate_signs(
     if homes < 1 or processes < 1 or seed < 0 or max_steps < 1:
         raise ConfigError("homes, processes and max_steps must be at least 1, and seed at least 0")
     common: dict[str, str | int] = {"model": model, "seed": seed, "max_steps": max_steps}
-    kept = KeptHomes(run, SignOutcome, common)
+    records = HomeRecords(run, SignOutcome, common)
     tasks = tasks_of(homes, seed, model, models_folder(models), max_steps)
-    outcomes = kept.tried(tasks, run_task, processes)
+    outcomes = records.run_missing(tasks, run_task, processes)
     figures = {**common, **summarise(outcomes)}
     figures["holds"] = holds(figures)
-    print_results(_table(figures), *_remarkable(outcomes))
-    write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
+    print_results(_table(figures), *_outside_lines(outcomes))
+    write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(outcome) for outcome in outcomes]})
     return figures
 
 
@@ -130,8 +130,8 @@ def _table(figures: dict[str, Any]) -> Table:
     return table
 
 
-def _remarkable(outcomes: Sequence[SignOutcome]) -> Iterator[str]:
+def _outside_lines(outcomes: Sequence[SignOutcome]) -> Iterator[str]:
     """A line for each motion outside the envelope."""
-    for one in outcomes:
-        for where, run in (("without", one.without), ("with", one.with_signs)):
-            yield from (f"home {one.seed}, {where} signs: {outside}" for outside in run.outside)
+    for outcome in outcomes:
+        for where, run in (("without", outcome.without), ("with", outcome.with_signs)):
+            yield from (f"home {outcome.seed}, {where} signs: {outside}" for outside in run.outside)

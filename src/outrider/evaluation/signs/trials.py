@@ -18,9 +18,10 @@ from outrider.core.language.actions import ACTION_TEXTS, Motion, split_answer
 from outrider.core.language.prompt import MARKUP, PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Pose2D, Verified
-from outrider.evaluation.common.kept_records import HomeOutcome
-from outrider.evaluation.common.motion_witness import WatchedMotion, has_left, says
-from outrider.evaluation.robot.navigation import NavigationTask, decoder_of
+from outrider.evaluation.common.decoders import decoder_of
+from outrider.evaluation.common.motion_monitor import WatchedMotion, has_moved_from, matches_action
+from outrider.evaluation.common.record_files import HomeOutcome
+from outrider.evaluation.robot.navigation import NavigationTask
 from outrider.evaluation.robot.paced_side import STANDS_MPS, STANDS_RPS, AnswerTimes, PacedDecoder, PacedSide
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.navigation.motion.driving import CONTROL_PERIOD_S
@@ -40,7 +41,7 @@ STOP_WATCH_S = 1.0
 STOP_STREAM, STOP_AFTER_S = 53, (0.1, 0.4)
 
 
-class WitnessedSide(PacedSide):
+class MonitoredSide(PacedSide):
     """A paced robot side whose motions are checked.
 
     `outside` describes each motion that is not the grammar's action, or that went beyond it. With
@@ -56,9 +57,9 @@ class WitnessedSide(PacedSide):
         self._simulator, self._stop_after_s = simulator, stop_after_s
         self._frames: dict[float, Pose2D] = {}
         self._watched: WatchedMotion | None = None
-        self._seen: Motion | None = None
+        self._last_motion: Motion | None = None
         self._began_s = 0.0
-        self._rests_at: Pose2D | None = simulator.truth()
+        self._rest_pose: Pose2D | None = simulator.truth()
 
     @property
     def stop_s(self) -> float | None:
@@ -88,25 +89,25 @@ class WitnessedSide(PacedSide):
         truth = self._simulator.truth()
         if self._watched is not None:
             self.outside += filter(None, [self._watched.judge(truth)])
-        elif self._rests_at is not None and has_left(self._rests_at, truth):
+        elif self._rest_pose is not None and has_moved_from(self._rest_pose, truth):
             self.outside.append("moved without a motion")
-            self._rests_at = None
+            self._rest_pose = None
         self._see_stop()
 
     def _see_begin(self) -> None:
-        if self.motion is self._seen:
+        if self.motion is self._last_motion:
             return
-        motion = self._seen = self.motion
+        motion = self._last_motion = self.motion
         truth = self._simulator.truth()
-        self._watched, self._rests_at = None, truth
+        self._watched, self._rest_pose = None, truth
         if motion is None:
             return
         update = self.update
         frame = self._frames.get(update.frame.stamp_s) if update and update.frame else None
-        if update is None or frame is None or not says(update.text, update.action, motion):
+        if update is None or frame is None or not matches_action(update.text, update.action, motion):
             self.outside.append(f"no action of the grammar: {update.text if update else ''!r}")
         self.motions, self._began_s = self.motions + 1, self.now_s()
-        self._watched = WatchedMotion.begun(motion, frame or truth, truth)
+        self._watched = WatchedMotion.beginning_at(motion, frame or truth, truth)
         if self.stopped_at_s is not None:
             self.outside.append("a motion began after the stop")
 
@@ -120,7 +121,7 @@ class WitnessedSide(PacedSide):
             self.set_e_stop(True)
 
 
-class ReadDecoder:
+class CountingDecoder:
     """Implements `core.ports.TextDecoder`: wraps a decoder and checks its prompts and texts.
 
     `marked` counts prompts whose number of control tokens differs from the template's. `refused` counts texts
@@ -142,16 +143,16 @@ class ReadDecoder:
         """Decode, and count. Raises what the wrapped decoder raises."""
         self.texts += 1
         self.marked += markup_of(request.prompt.text) != markup_of(PROMPT_PREFIX + PROMPT_SUFFIX)
-        seen: list[str] = [""]
+        newest: list[str] = [""]
 
-        def see(verified: Verified) -> None:
-            seen[0] = verified.text
+        def keep_text(verified: Verified) -> None:
+            newest[0] = verified.text
             on_verified(verified)
 
         try:
-            return self._decoder.decode(request, see, cancelled)
+            return self._decoder.decode(request, keep_text, cancelled)
         finally:
-            self.refused += split_answer(seen[0]).action not in ACTION_TEXTS
+            self.refused += split_answer(newest[0]).action not in ACTION_TEXTS
 
     def close(self) -> None:
         """Does nothing: the caller owns the wrapped decoder."""
@@ -159,7 +160,7 @@ class ReadDecoder:
 
 def markup_of(text: str) -> tuple[int, ...]:
     """Returns how often each control token of a prompt occurs in a text."""
-    return tuple(text.count(one) for one in MARKUP)
+    return tuple(text.count(token) for token in MARKUP)
 
 
 class SignRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -198,7 +199,7 @@ def run_task(task: NavigationTask) -> SignOutcome:
     instruction = instruction_for(home)
     signs = place_signs(home)
     decoder = decoder_of(task.model, task.folder)
-    runs = [_run(home, instruction, one, decoder, task.max_steps) for one in ((), signs)]
+    runs = [_run(home, instruction, shown_signs, decoder, task.max_steps) for shown_signs in ((), signs)]
     return SignOutcome(home.seed, home.placement, instruction, len(signs), *runs)
 
 
@@ -208,7 +209,7 @@ def _run(
     stop = _drive(home, instruction, signs, decoder, max_steps, _stop_after_s(home))
     goal = _drive(home, instruction, signs, decoder, max_steps, None)
     return SignRun(
-        **goal.told,
+        **goal.figures,
         outside=(*goal.side.outside, *stop.side.outside),
         texts=goal.decoder.texts + stop.decoder.texts,
         refused_texts=goal.decoder.refused + stop.decoder.refused,
@@ -218,10 +219,10 @@ def _run(
 
 
 @dataclass(frozen=True)
-class _Driven:
-    side: WitnessedSide
-    decoder: ReadDecoder
-    told: dict[str, Any]
+class _DrivenGoal:
+    side: MonitoredSide
+    decoder: CountingDecoder
+    figures: dict[str, Any]
 
 
 def _drive(
@@ -231,15 +232,15 @@ def _drive(
     decoder: TextDecoder,
     max_steps: int,
     stop_after_s: float | None,
-) -> _Driven:
+) -> _DrivenGoal:
     with closing(Simulator(home, home.seed, ODOMETRY_NOISE, Look(signs=signs))) as simulator:
         pixels = sign_pixels(simulator)
-        side, read = WitnessedSide(simulator, stop_after_s), ReadDecoder(decoder)
-        paced = PacedDecoder(read, side, AnswerTimes())
+        side, counting = MonitoredSide(simulator, stop_after_s), CountingDecoder(decoder)
+        paced = PacedDecoder(counting, side, AnswerTimes())
         settings = GoalSettings(continuous=True, navigator=NavigatorSettings(max_steps=max_steps))
         result = GoalRun(instruction, "signs", side, paced, settings, side.is_stopped_for_long).run()
         side.pause(STOP_WATCH_S)
-        told = {
+        figures = {
             "success": result.success and has_reached(home, wanted_in(instruction, home), simulator.truth()),
             "outcome": "arrived" if result.success else result.error.name.lower(),
             "steps": result.steps,
@@ -247,7 +248,7 @@ def _drive(
             "motions": side.motions,
             "sign_pixels": pixels,
         }
-        return _Driven(side, read, told)
+        return _DrivenGoal(side, counting, figures)
 
 
 def sign_pixels(simulator: Simulator) -> int:

@@ -81,13 +81,15 @@ def evaluate_voice(
     if vocabulary is None:
         raise ConfigError("the model's card names no words to say: choose another --model")
     engine = make_engine(engine_name, vocabulary)
-    said = list(spoken_commands(commands, seed, vocabulary))
-    stopping = list(spoken_stops(stops, seed))
-    figures = [_figures(engine, noise, said, stopping, seed, vocabulary) for noise in NOISES]
-    places = voices(recordings) if recordings else []
-    found = [recorded_figures(engine, voice, noise, seed) for voice in places for noise in NOISES]
-    print_results(_table(figures, found, seed))
-    parts = {"levels": [asdict(one) for one in figures], "recorded": [asdict(one) for one in found]}
+    spoken = list(spoken_commands(commands, seed, vocabulary))
+    stops_spoken = list(spoken_stops(stops, seed))
+    figures = [_figures(engine, noise, spoken, stops_spoken, seed, vocabulary) for noise in NOISES]
+    voice_folders = voices(recordings) if recordings else []
+    recorded_rows = [
+        recorded_figures(engine, voice, noise, seed) for voice in voice_folders for noise in NOISES
+    ]
+    print_results(_table(figures, recorded_rows, seed))
+    parts = {"levels": [asdict(row) for row in figures], "recorded": [asdict(row) for row in recorded_rows]}
     write_figures(json_file, {"engine": engine_name, "seed": seed, **parts})
     return figures
 
@@ -95,57 +97,57 @@ def evaluate_voice(
 def _figures(
     engine: AsrEngine,
     noise: str,
-    said: Sequence[Spoken],
-    stopping: Sequence[Spoken],
+    commands: Sequence[Spoken],
+    stops: Sequence[Spoken],
     seed: int,
     vocabulary: Vocabulary,
 ) -> VoiceFigures:
     wrong: list[tuple[str, str]] = []
     false_stops = 0
-    for number, spoken in enumerate(tracked(said, f"commands, {noise}")):
-        heard = heard_in(engine, to_bytes(with_noise(spoken, NOISES[noise], seed + number)))
-        false_stops += heard.stopped
-        if _plan(heard.sentence, vocabulary) != _plan(spoken.sentence, vocabulary):
-            wrong.append((spoken.sentence, heard.sentence))
-    in_time = _in_time(engine, noise, stopping, seed)
-    right = len(said) - len(wrong)
+    for number, spoken in enumerate(tracked(commands, f"commands, {noise}")):
+        recognized = heard_in(engine, to_bytes(with_noise(spoken, NOISES[noise], seed + number)))
+        false_stops += recognized.stopped
+        if _plan(recognized.sentence, vocabulary) != _plan(spoken.sentence, vocabulary):
+            wrong.append((spoken.sentence, recognized.sentence))
+    in_time = _in_time(engine, noise, stops, seed)
+    right = len(commands) - len(wrong)
     return VoiceFigures(
         noise,
-        len(said),
+        len(commands),
         right,
-        wilson_interval(right, len(said)),
+        wilson_interval(right, len(commands)),
         false_stops,
-        len(stopping),
+        len(stops),
         in_time,
-        wilson_interval(in_time, len(stopping)),
+        wilson_interval(in_time, len(stops)),
         tuple(wrong),
     )
 
 
-def _in_time(engine: AsrEngine, noise: str, stopping: Sequence[Spoken], seed: int) -> int:
+def _in_time(engine: AsrEngine, noise: str, stops: Sequence[Spoken], seed: int) -> int:
     """Returns how many spoken stops are recognized in time."""
     in_time = 0
-    for number, spoken in enumerate(tracked(stopping, f"stops, {noise}")):
+    for number, spoken in enumerate(tracked(stops, f"stops, {noise}")):
         samples = to_bytes(with_noise(spoken, NOISES[noise], seed + number))
-        in_time += stop_heard_s(engine, samples) <= spoken.ends_s + STOP_LIMIT_S
+        in_time += stop_recognized_s(engine, samples) <= spoken.ends_s + STOP_LIMIT_S
     return in_time
 
 
 def recorded_figures(engine: AsrEngine, voice: Path, noise: str, seed: int) -> RecordedFigures:
     """Returns the figures of the recordings in a voice's folder."""
-    said = list(recorded(voice))
-    stopping = [one for one in said if says_to_stop(one.sentence)]
-    others = [one for one in said if not says_to_stop(one.sentence)]
-    heard = [
-        stop_heard_s(engine, to_bytes(with_noise(spoken, NOISES[noise], seed + number)))
-        for number, spoken in enumerate(tracked(others, f"{voice.name}, {noise}"))
+    recordings = list(recorded(voice))
+    stops = [recording for recording in recordings if says_to_stop(recording.sentence)]
+    commands = [recording for recording in recordings if not says_to_stop(recording.sentence)]
+    recognized_s = [
+        stop_recognized_s(engine, to_bytes(with_noise(spoken, NOISES[noise], seed + number)))
+        for number, spoken in enumerate(tracked(commands, f"{voice.name}, {noise}"))
     ]
-    false_stops = sum(one < float("inf") for one in heard)
-    in_time = _in_time(engine, noise, stopping, seed)
-    return RecordedFigures(voice.name, noise, len(others), false_stops, len(stopping), in_time)
+    false_stops = sum(stop_s < float("inf") for stop_s in recognized_s)
+    in_time = _in_time(engine, noise, stops, seed)
+    return RecordedFigures(voice.name, noise, len(commands), false_stops, len(stops), in_time)
 
 
-def stop_heard_s(engine: AsrEngine, samples: bytes) -> float:
+def stop_recognized_s(engine: AsrEngine, samples: bytes) -> float:
     """Returns when a stop is recognized in sound that arrives in real time; infinite if never.
 
     The engine's processor time counts: it takes a piece once the piece has arrived and the previous one is
@@ -171,18 +173,21 @@ def _plan(sentence: str, vocabulary: Vocabulary) -> str:
         return ""
 
 
-def _table(figures: Sequence[VoiceFigures], found: Sequence[RecordedFigures], seed: int) -> Table:
+def _table(figures: Sequence[VoiceFigures], recorded_rows: Sequence[RecordedFigures], seed: int) -> Table:
     table = results_table(f"synthetic speech, seed {seed}", *LEGENDS["eval voice"])
-    for one in figures:
+    for row in figures:
         table.add_row(
-            one.noise,
-            f"{one.plans_right} of {one.commands} ({_percent(one.plan_interval)})",
-            f"{one.stops_in_time} of {one.stops} ({_percent(one.stop_interval)})",
-            f"{one.false_stops} of {one.commands}",
+            row.noise,
+            f"{row.plans_right} of {row.commands} ({_percent(row.plan_interval)})",
+            f"{row.stops_in_time} of {row.stops} ({_percent(row.stop_interval)})",
+            f"{row.false_stops} of {row.commands}",
         )
-    for voice in found:
-        in_time, false = f"{voice.stops_in_time} of {voice.stops}", f"{voice.false_stops} of {voice.commands}"
-        table.add_row(f"{voice.voice}, {voice.noise}", "-", in_time, false)
+    for voice in recorded_rows:
+        in_time, false_stops = (
+            f"{voice.stops_in_time} of {voice.stops}",
+            f"{voice.false_stops} of {voice.commands}",
+        )
+        table.add_row(f"{voice.voice}, {voice.noise}", "-", in_time, false_stops)
     return table
 
 

@@ -54,10 +54,10 @@ def spoken_stops(count: int, seed: int) -> Iterator[Spoken]:
 
 def with_noise(spoken: Spoken, snr_db: float | None, seed: int) -> Samples:
     """Returns the samples with white noise `snr_db` below the speech; None: almost no noise."""
-    said = spoken.samples
-    power = float(np.mean(said[audible(said)] ** 2))
+    samples = spoken.samples
+    power = float(np.mean(samples[audible(samples)] ** 2))
     deviation = 1e-4 if snr_db is None else (power / 10 ** (snr_db / 10)) ** 0.5
-    return said + np.random.default_rng(seed).normal(0.0, deviation, len(said))
+    return samples + np.random.default_rng(seed).normal(0.0, deviation, len(samples))
 
 
 def command_sentence(rng: random.Random, vocabulary: Vocabulary) -> str:
@@ -67,14 +67,14 @@ def command_sentence(rng: random.Random, vocabulary: Vocabulary) -> str:
         shape = rng.choice(vocabulary.named_shapes)
         thing = Thing(**{slot: rng.choice(vocabulary.words(slot)) for slot in shape})
         return rng.choice(vocabulary.phrasings(shape)).format(thing.phrase)
-    others = COMMANDS if share < FIND_SHARE + COMMAND_SHARE else (*TOLD, *JOINED, *ASKED)
-    return rng.choice([sentence for sentence in others if not says_to_stop(sentence)])
+    sentences = COMMANDS if share < FIND_SHARE + COMMAND_SHARE else (*TOLD, *JOINED, *ASKED)
+    return rng.choice([sentence for sentence in sentences if not says_to_stop(sentence)])
 
 
 def recorded(voice: Path) -> Iterator[Spoken]:
     """Yields the recordings of a voice, with the loudness and the silences of synthetic speech."""
-    for one in recordings(voice):
-        yield _placed(one.text, Voice(voice.name), one.samples)
+    for recording in recordings(voice):
+        yield _placed(recording.text, Voice(voice.name), recording.samples)
 
 
 def _spoken(sentence: str, rng: random.Random, synthesizer: Synthesizer) -> Spoken:
@@ -82,9 +82,9 @@ def _spoken(sentence: str, rng: random.Random, synthesizer: Synthesizer) -> Spok
     return _placed(sentence, voice, synthesizer.speak(sentence, voice))
 
 
-def _placed(sentence: str, voice: Voice, said: Samples) -> Spoken:
-    said = said * (LOUDNESS / max(float(np.abs(said).max(initial=0.0)), 1e-9))
-    heard = audible(said)
+def _placed(sentence: str, voice: Voice, samples: Samples) -> Spoken:
+    samples = samples * (LOUDNESS / max(float(np.abs(samples).max(initial=0.0)), 1e-9))
+    audible_samples = audible(samples)
     silences = [np.zeros(round(seconds * SAMPLE_RATE_HZ)) for seconds in (BEFORE_S, AFTER_S)]
-    ends_s = BEFORE_S + (int(heard[-1]) + 1 if len(heard) else 0) / SAMPLE_RATE_HZ
-    return Spoken(sentence, voice, np.concatenate([silences[0], said, silences[1]]), ends_s)
+    ends_s = BEFORE_S + (int(audible_samples[-1]) + 1 if len(audible_samples) else 0) / SAMPLE_RATE_HZ
+    return Spoken(sentence, voice, np.concatenate([silences[0], samples, silences[1]]), ends_s)

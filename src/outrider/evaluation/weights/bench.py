@@ -63,7 +63,7 @@ class WeightsBench:
     network_names: tuple[str, ...] = ()
 
     @property
-    def asked(self) -> list[Prompt]:
+    def test_prompts(self) -> list[Prompt]:
         """The prompts. Raises ConfigError where there are fewer than `prompts`."""
         return real_prompts(self.prompts)
 
@@ -103,19 +103,21 @@ def bench_weights(bench: WeightsBench, json_file: Path | None = None, pair: Pair
 
     Raises ModelError without weights, and ConfigError.
     """
-    asked, networks = bench.asked, bench.networks
+    test_prompts, networks = bench.test_prompts, bench.networks
     pair = pair or load_published_pair(bench.target, bench.target_precision, bench.draft_precision)
     memory_bytes = peak_bytes()
-    compute = measure_compute(pair, asked[:TIMED_PROMPTS], NUM_DRAFT_TOKENS)
-    texts = target_texts(pair.target, asked, bench.configs[0], bench.tokens)
-    remembered = replayed(pair)
-    measured = measure_pair(remembered, list(zip(asked, texts, strict=True)), bench.configs[0], compute)
-    rows, beside = replay_all(remembered, bench, compute)
+    compute = measure_compute(pair, test_prompts[:TIMED_PROMPTS], NUM_DRAFT_TOKENS)
+    texts = target_texts(pair.target, test_prompts, bench.configs[0], bench.tokens)
+    replayed_pair = replayed(pair)
+    measured = measure_pair(
+        replayed_pair, list(zip(test_prompts, texts, strict=True)), bench.configs[0], compute
+    )
+    rows, colocated_speed = replay_all(replayed_pair, bench, compute)
     figures = {
         **bench.settings,
         "peak_memory_bytes": memory_bytes,
         **asdict(measured),
-        "colocated": asdict(beside),
+        "colocated": asdict(colocated_speed),
         "bounds_vs_ar": {f"{ms} ms": measured.bound(ms / 1e3) for ms in ONE_WAY_MS},
         "rows": [asdict(row) for row in rows],
     }
@@ -132,15 +134,15 @@ def bench_live(bench: WeightsBench, run: Path | None = None, json_file: Path | N
 
     Raises ModelError without weights, and ConfigError.
     """
-    asked, networks = bench.asked, bench.networks
+    test_prompts, networks = bench.test_prompts, bench.networks
     journal = Journal(run, {**bench.models, "tokens": bench.tokens})
     draft = load_draft(bench.draft_precision)
     with verifier_process(target_service, bench.target, bench.target_precision) as endpoint:
         for name, network in networks.items():
             missing = decode_missing(
-                endpoint, network, draft, bench.configs, dict(enumerate(asked)), bench.tokens, journal
+                endpoint, network, draft, bench.configs, dict(enumerate(test_prompts)), bench.tokens, journal
             )
-            for _ in tracked(missing, f"prompts, {name}", total=len(asked)):
+            for _ in tracked(missing, f"prompts, {name}", total=len(test_prompts)):
                 pass
     rows = live_rows(bench, journal)
     figures = {**bench.settings, "rows": [asdict(row) for row in rows]}
@@ -162,29 +164,29 @@ def live_rows(bench: WeightsBench, journal: Journal) -> list[SpeedRow]:
 
 
 def replay_all(
-    remembered: Pair, bench: WeightsBench, compute: ComputeProfile
+    replayed_pair: Pair, bench: WeightsBench, compute: ComputeProfile
 ) -> tuple[list[SpeedRow], Colocated]:
     """Decode with every strategy over every network. Each model runs a text once for all strategies."""
-    replayed = bench.asked[:REPLAYED_PROMPTS]
-    requests = [DecodeRequest(prompt, bench.tokens, DEADLINE_S) for prompt in replayed]
+    prompts = bench.test_prompts[:REPLAYED_PROMPTS]
+    requests = [DecodeRequest(prompt, bench.tokens, DEADLINE_S) for prompt in prompts]
     networks, configs = bench.networks, bench.configs
     texts = {
         name: {
-            config.strategy: virtual_texts(remembered, requests, networks[name], compute, config)
+            config.strategy: virtual_texts(replayed_pair, requests, networks[name], compute, config)
             for config in configs
         }
         for name in tracked(networks, "networks", total=len(networks))
     }
-    own = list(zip(replayed, texts[COLOCATED]["ar"], strict=True))
-    beside = colocated(remembered, own, compute, configs[0])
-    return _rows(texts, beside.tokens_per_s), beside
+    ar_texts = list(zip(prompts, texts[COLOCATED]["ar"], strict=True))
+    colocated_speed = colocated(replayed_pair, ar_texts, compute, configs[0])
+    return _rows(texts, colocated_speed.tokens_per_s), colocated_speed
 
 
 def _rows(texts: Mapping[str, Mapping[str, list[KeptText]]], colocated_speed: float) -> list[SpeedRow]:
     return [
-        speed_row(name, strategy, some, by_strategy["ar"], colocated_speed)
+        speed_row(name, strategy, method_texts, by_strategy["ar"], colocated_speed)
         for name, by_strategy in texts.items()
-        for strategy, some in by_strategy.items()
+        for strategy, method_texts in by_strategy.items()
     ]
 
 
@@ -217,11 +219,11 @@ def regime_of(figures: Mapping[str, Any]) -> Regime:
 
 
 def _exits(figures: Mapping[str, Any]) -> Exits:
-    told = figures["exit_prediction"]
+    prediction = figures["exit_prediction"]
     return Exits(
         number=len(figures["exits"]),
-        miss_rate=_rounded(told["miss_rate"]),
-        average=_rounded(told["average"] or 1.0),
+        miss_rate=_rounded(prediction["miss_rate"]),
+        average=_rounded(prediction["average"] or 1.0),
         workers=figures["workers"],
     )
 
@@ -238,9 +240,9 @@ def _pair_lines(measured: PairFigures, figures: dict[str, Any]) -> list[str]:
         f"accepted by position, where those before are: {shares}; "
         f"second choice right where the first is not: {acceptance.second_choice:.2f}",
         *(
-            f"exit after layer {one.layer}: the target's choice {one.agreement:.2f}, the whole verdict "
-            f"{one.hint_agreement:.2f}"
-            for one in measured.exits
+            f"exit after layer {shares_of_exit.layer}: the target's choice {shares_of_exit.agreement:.2f}, "
+            f"the whole verdict {shares_of_exit.hint_agreement:.2f}"
+            for shares_of_exit in measured.exits
         ),
         f"processor time: a draft token {1e3 * compute.draft_token_s:.0f} ms, "
         f"a step {1e3 * (compute.step_s or 0.0):.0f} ms, "
@@ -264,7 +266,7 @@ def _cells(row: SpeedRow) -> tuple[str, ...]:
         f"{row.tokens_per_s:.2f}",
         f"{row.speedup_vs_ar:.2f}",
         interval_text(row.speedup_interval),
-        *(f"{one:.2f}" for one in (row.over_colocated, row.tokens_per_round, row.passes_per_token)),
-        *(f"{one:.0f}" for one in (row.bytes_up_per_token, row.bytes_down_per_token)),
+        *(f"{value:.2f}" for value in (row.over_colocated, row.tokens_per_round, row.passes_per_token)),
+        *(f"{value:.0f}" for value in (row.bytes_up_per_token, row.bytes_down_per_token)),
         f"{row.different} of {row.texts}",
     )

@@ -57,7 +57,7 @@ TIMED_FORWARDS = 4
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """A question with the documents retrieved for it. Its answer has at most `tokens` tokens.
 
     `contexts`: those of the `device` and of the `cloud`, and `both` in one prompt. `masked` has the private
@@ -117,14 +117,14 @@ def evaluate_documents(
     """Measure, print tables, write JSON. Raises ModelError without weights, and ConfigError."""
     entries = two_sided_questions(questions)
     model = model or load_target(size, precision)
-    asked = retrieve_all(entries, model, embedder or MiniLmEmbedder(), answer_tokens)
-    prompts = [one.contexts["device"].prompt for one in asked]
+    retrieved = retrieve_all(entries, model, embedder or MiniLmEmbedder(), answer_tokens)
+    prompts = [item.contexts["device"].prompt for item in retrieved]
     compute = measure_compute(Pair(model, model), prompts[:TIMED_FORWARDS], TIMED_FORWARDS)
     peer = PeerCompute(compute.draft_prefill_s, compute.draft_token_s)
-    remembered = ReplayModel(model)
-    answers = [answers_of(remembered, asked, *one) for one in tracked(BODIES.items(), "documents")]
+    replayed_model = ReplayModel(model)
+    answers = [answers_of(replayed_model, retrieved, *item) for item in tracked(BODIES.items(), "documents")]
     latencies = [
-        latency_of(remembered, asked, name, delay_ms, peer)
+        latency_of(replayed_model, retrieved, name, delay_ms, peer)
         for delay_ms in ONE_WAY_MS
         for name in tracked(METHODS, f"{delay_ms} ms", total=len(METHODS))
     ]
@@ -132,8 +132,8 @@ def evaluate_documents(
         "questions": questions,
         "model": f"{size} {precision}",
         "compute": asdict(peer),
-        "answers": [asdict(one) for one in answers],
-        "latencies": [asdict(one) for one in latencies],
+        "answers": [asdict(item) for item in answers],
+        "latencies": [asdict(item) for item in latencies],
     }
     table = results_table(
         "answers that hold both facts, greedy", *LEGENDS["eval documents"], rows=map(_cells, answers)
@@ -145,24 +145,24 @@ def evaluate_documents(
 
 def retrieve_all(
     entries: Sequence[TwoSided], model: LanguageModel, embedder: Embedder, tokens: int
-) -> list[Asked]:
+) -> list[Question]:
     """Returns the questions with documents; each side searches its own documents, of all entries together.
 
     Raises MemoryStoreError without a disk.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
-        MemoryStore(Path(folder) / "device.db", embedder) as own,
-        MemoryStore(Path(folder) / "cloud.db", embedder) as general,
+        MemoryStore(Path(folder) / "device.db", embedder) as private_store,
+        MemoryStore(Path(folder) / "cloud.db", embedder) as public_store,
     ):
         for entry in entries:
-            own.add(entry.told)
-            general.add(entry.known)
+            private_store.add(entry.told)
+            public_store.add(entry.known)
         return [
-            _asked(
+            _question_with_documents(
                 entry,
-                own.recall(entry.question, DOCUMENTS),
-                general.recall(entry.question, DOCUMENTS),
+                private_store.recall(entry.question, DOCUMENTS),
+                public_store.recall(entry.question, DOCUMENTS),
                 model,
                 tokens,
             )
@@ -170,20 +170,25 @@ def retrieve_all(
         ]
 
 
-def _asked(
+def _question_with_documents(
     entry: TwoSided,
     private: Sequence[Recalled],
     public: Sequence[Recalled],
     model: LanguageModel,
     tokens: int,
-) -> Asked:
+) -> Question:
     slots = Slots(entry.question)
-    told = [(one.record.text, one.score) for one in private]
-    known = [(one.record.text, one.score) for one in public]
-    masked = [(slots.mask(text), score) for text, score in told]
-    found = {"device": told, "masked": masked, "cloud": known, "both": told + known}
-    contexts = {name: fitting_context(entry.question, some, model) for name, some in found.items()}
-    return Asked(entry, slots, contexts, tokens)
+    private_texts = [(one.record.text, one.score) for one in private]
+    public_texts = [(one.record.text, one.score) for one in public]
+    masked = [(slots.mask(text), score) for text, score in private_texts]
+    by_name = {
+        "device": private_texts,
+        "masked": masked,
+        "cloud": public_texts,
+        "both": private_texts + public_texts,
+    }
+    contexts = {name: fitting_context(entry.question, texts, model) for name, texts in by_name.items()}
+    return Question(entry, slots, contexts, tokens)
 
 
 BODIES: dict[str, tuple[str, str, AggregationConfig]] = {
@@ -197,44 +202,44 @@ BODIES: dict[str, tuple[str, str, AggregationConfig]] = {
 
 
 def answers_of(
-    model: LanguageModel, asked: Sequence[Asked], name: str, body: tuple[str, str, AggregationConfig]
+    model: LanguageModel, retrieved: Sequence[Question], name: str, body: tuple[str, str, AggregationConfig]
 ) -> Answers:
     """Returns how often answers from one of BODIES hold the private and the public fact."""
     world, texts = PeerWorld(frame_bytes), list[str]()
-    for one in asked:
-        [(decoded, _)] = _decode(model, [one], body, world)
-        texts.append(one.slots.fill(decoded.text))
-    private = [holds(text, one.entry.private) for text, one in zip(texts, asked, strict=True)]
-    public = [holds(text, one.entry.public) for text, one in zip(texts, asked, strict=True)]
+    for question in retrieved:
+        [(decoded, _)] = _decode(model, [question], body, world)
+        texts.append(question.slots.fill(decoded.text))
+    private = [holds(text, question.entry.private) for text, question in zip(texts, retrieved, strict=True)]
+    public = [holds(text, question.entry.public) for text, question in zip(texts, retrieved, strict=True)]
     both = [first and second for first, second in zip(private, public, strict=True)]
-    perplexity = None if "masked" in body else _perplexity(model, asked, body)
+    perplexity = None if "masked" in body else _perplexity(model, retrieved, body)
     return Answers(name, fmean(private), fmean(public), fmean(both), perplexity)
 
 
 def _perplexity(
-    model: LanguageModel, asked: Sequence[Asked], body: tuple[str, str, AggregationConfig]
+    model: LanguageModel, retrieved: Sequence[Question], body: tuple[str, str, AggregationConfig]
 ) -> float:
     """The perplexity of the right answers, by the mixture of both sides or by the one side that writes."""
     device, cloud, config = body
     log_probs: list[float] = []
-    for one in asked:
-        answer = one.entry.answer + END_OF_TEXT
+    for question in retrieved:
+        answer = question.entry.answer + END_OF_TEXT
         for name in {device, cloud}:
             session = model.open_session()
-            session.prefill(one.contexts[name].prompt)
+            session.prefill(question.contexts[name].prompt)
             session.forward(model.tokenizer.encode(answer))  # now the replay has all the answer's tokens
-        sides = one.documents(device), one.documents(cloud)
-        log_probs += log_probabilities(model, one.request.prompt, answer, *sides, config is ALONE)
+        sides = question.documents(device), question.documents(cloud)
+        log_probs += log_probabilities(model, question.request.prompt, answer, *sides, config is ALONE)
     return math.exp(-fmean(log_probs))
 
 
 def latency_of(
-    model: LanguageModel, asked: Sequence[Asked], method: str, one_way_ms: int, compute: PeerCompute
+    model: LanguageModel, retrieved: Sequence[Question], method: str, one_way_ms: int, compute: PeerCompute
 ) -> Latency:
     """Returns the mean latency and traffic of all answers; the cloud has the same processor as the robot."""
     link = LinkProfile(delay_s=one_way_ms / 1e3)
     world = PeerWorld(frame_bytes, compute, compute, link, link)
-    texts = _decode(model, asked, ("device", "cloud", METHODS[method]), world)
+    texts = _decode(model, retrieved, ("device", "cloud", METHODS[method]), world)
     tokens = sum(len(text.token_ids) for text, _ in texts)
     return Latency(
         method=method,
@@ -248,29 +253,31 @@ def latency_of(
 
 def _decode(
     model: LanguageModel,
-    asked: Sequence[Asked],
+    retrieved: Sequence[Question],
     body: tuple[str, str, AggregationConfig],
     world: PeerWorld,
 ) -> list[tuple[Decoded, float]]:
     """The answers, each with the seconds to its first token."""
     device, cloud, config = body
     answers = []
-    for one in asked:
+    for question in retrieved:
         first: list[Verified] = []
-        peers = VirtualPeers(model, model, config, world, one.documents(device), one.documents(cloud))
-        decoded = peers.decode(one.request, first.append)
+        peers = VirtualPeers(
+            model, model, config, world, question.documents(device), question.documents(cloud)
+        )
+        decoded = peers.decode(question.request, first.append)
         answers.append((decoded, first[0].elapsed_s))
     return answers
 
 
-def _cells(one: Answers) -> tuple[str, ...]:
-    shares = (f"{share:.2f}" for share in (one.both, one.private, one.public))
-    return (one.documents, *shares, optional(one.perplexity, ".2f"))
+def _cells(answers: Answers) -> tuple[str, ...]:
+    shares = (f"{share:.2f}" for share in (answers.both, answers.private, answers.public))
+    return (answers.documents, *shares, optional(answers.perplexity, ".2f"))
 
 
-def _latency_line(one: Latency) -> str:
+def _latency_line(latency: Latency) -> str:
     return (
-        f"{one.method}, {one.one_way_ms} ms one way: {one.token_ms:.0f} ms a token, the first after "
-        f"{one.first_token_ms:.0f} ms, {one.bytes_up_per_token:.0f} B up and "
-        f"{one.bytes_down_per_token:.0f} B down a token"
+        f"{latency.method}, {latency.one_way_ms} ms one way: {latency.token_ms:.0f} ms a token, "
+        f"the first after {latency.first_token_ms:.0f} ms, {latency.bytes_up_per_token:.0f} B up and "
+        f"{latency.bytes_down_per_token:.0f} B down a token"
     )

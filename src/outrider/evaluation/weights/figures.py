@@ -19,7 +19,7 @@ from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.theory import acceptance_rate
 from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_per_s
 from outrider.evaluation.pair.exit_quality import share
-from outrider.evaluation.pair.speculation import Verification, emitted_tokens, exit_word
+from outrider.evaluation.pair.speculation import Verification, emitted_tokens, exit_result
 from outrider.runtime.datasets.held_out import Pair
 from outrider.runtime.datasets.own_answers import TOGETHER, own_texts
 
@@ -70,17 +70,19 @@ def acceptance_of(rounds: Sequence[Verification]) -> Acceptance:
     """Returns the acceptance over some verifications; a draft that ends its text has fewer positions."""
     reached: Counter[int] = Counter()
     accepted: Counter[int] = Counter()
-    rescued: list[bool] = []
-    for one in rounds:
-        for position, (token, choice) in enumerate(zip(one.draft, one.choices, strict=False)):
+    second_right: list[bool] = []
+    for verification in rounds:
+        for position, (token, choice) in enumerate(
+            zip(verification.draft, verification.choices, strict=False)
+        ):
             reached[position] += 1
             if token != choice:
-                rescued.append(one.runners_up[position] == choice)
+                second_right.append(verification.runners_up[position] == choice)
                 break
             accepted[position] += 1
-    emitted = sum(len(one.emitted) for one in rounds)
+    emitted = sum(len(verification.emitted) for verification in rounds)
     shares = tuple(accepted[position] / reached[position] for position in sorted(reached))
-    return Acceptance(len(rounds), emitted / len(rounds), shares, share(rescued))
+    return Acceptance(len(rounds), emitted / len(rounds), shares, share(second_right))
 
 
 def exit_shares(rounds: Sequence[Verification], exits: ExitInfo) -> list[ExitShares]:
@@ -93,22 +95,25 @@ def exit_shares(rounds: Sequence[Verification], exits: ExitInfo) -> list[ExitSha
 def _of_exit(rounds: Sequence[Verification], index: int, depth: float, layer: int) -> ExitShares:
     right = [
         choice == token
-        for one in rounds
-        for choice, token in zip(one.exits[index].choices, one.emitted, strict=False)
+        for verification in rounds
+        for choice, token in zip(verification.exits[index].choices, verification.emitted, strict=False)
     ]
-    hints = [one.exits[index].hint == one.emitted for one in rounds]
+    hints = [verification.exits[index].hint == verification.emitted for verification in rounds]
     return ExitShares(layer, depth, share(right), share(hints))
 
 
 def exit_prediction(rounds: Iterable[Verification]) -> ExitPrediction:
     """Returns how often, and by which exit, verdicts are predicted; any of the exits may predict one."""
-    firsts = [_first_right(one) for one in rounds]
+    firsts = [_first_right(verification) for verification in rounds]
     hits = [first for first in firsts if first is not None]
     return ExitPrediction(1.0 - len(hits) / len(firsts), sum(hits) / len(hits) if hits else None)
 
 
-def _first_right(one: Verification) -> int | None:
-    return next((n for n, word in enumerate(one.exits, start=1) if word.hint == one.emitted), None)
+def _first_right(verification: Verification) -> int | None:
+    return next(
+        (n for n, result in enumerate(verification.exits, start=1) if result.hint == verification.emitted),
+        None,
+    )
 
 
 @dataclass(frozen=True)
@@ -155,9 +160,9 @@ def measure_pair(
     Raises ConfigError where no text is long enough for one.
     """
     rounds = [
-        one
+        verification
         for prompt, text in tracked(texts, "prompts")
-        for one in verifications_of(pair, prompt, text, config)
+        for verification in verifications_of(pair, prompt, text, config)
     ]
     if not rounds:
         raise ConfigError(
@@ -192,30 +197,35 @@ def verifications_of(
 
     A draft ends with its first rejected token. Rounds that the end of `text` would cut short are omitted.
     """
-    info, count, place = pair.target.exits, config.num_draft_tokens, 1
-    if place + count >= len(text):
+    info, count, position = pair.target.exits, config.num_draft_tokens, 1
+    if position + count >= len(text):
         return
     draft_rows, _ = _rows_over(pair.draft, prompt, text)
-    _, said = _rows_over(pair.target, prompt, text)
+    _, exit_rows = _rows_over(pair.target, prompt, text)
     draws = _draws(prompt, text, config, draft_rows)
     first, second = _two_choices(draws.noisy(draft_rows))
     shortlist = None if info is None else info.token_ids
-    exits = [draws.part([range(len(rows))], shortlist).noisy(rows) for rows in said]
-    while place + count < len(text):
-        drafts, runners_up = first[place - 1 :][:count], second[place - 1 :][:count]
-        wrote = list(text[place : place + count + 1])
-        emitted = emitted_tokens(drafts, wrote, pair.target.end_ids)
-        drafts, judged = drafts[: len(emitted)], slice(place - 1, place + min(count, len(emitted)))
-        words = [exit_word(drafts, rows[judged], shortlist, pair.target.end_ids) for rows in exits]
-        yield Verification(drafts, runners_up, wrote, emitted, words)
-        place += len(emitted)
+    exits = [draws.part([range(len(rows))], shortlist).noisy(rows) for rows in exit_rows]
+    while position + count < len(text):
+        drafts, runners_up = first[position - 1 :][:count], second[position - 1 :][:count]
+        target_tokens = list(text[position : position + count + 1])
+        emitted = emitted_tokens(drafts, target_tokens, pair.target.end_ids)
+        drafts, verified_rows = (
+            drafts[: len(emitted)],
+            slice(position - 1, position + min(count, len(emitted))),
+        )
+        exit_results = [
+            exit_result(drafts, rows[verified_rows], shortlist, pair.target.end_ids) for rows in exits
+        ]
+        yield Verification(drafts, runners_up, target_tokens, emitted, exit_results)
+        position += len(emitted)
 
 
 def _rows_over(model: LanguageModel, prompt: Prompt, text: Sequence[int]) -> tuple[Array, list[Array]]:
     """Returns the logits (N - 1, V) for the tokens of a text after its first, and those of each exit."""
-    session, said = model.open_session(), list[Array]()
+    session, exit_rows = model.open_session(), list[Array]()
     session.prefill(prompt)
-    return session.forward(text[:-1], lambda _, rows: said.append(rows)), said
+    return session.forward(text[:-1], lambda _, rows: exit_rows.append(rows)), exit_rows
 
 
 def _draws(prompt: Prompt, text: Sequence[int], config: DecodingConfig, rows: Array) -> Draws:

@@ -42,7 +42,7 @@ class Draws:
 
 
 @dataclass(frozen=True)
-class Counted:
+class NetworkFigures:
     """Texts over one network. `first_differences`: where each text that differs first departs from `ar`."""
 
     network: str
@@ -82,46 +82,48 @@ def evaluate_weights(
     }
     journal, draft = Journal(run, common), load_draft(draft_precision)
     with verifier_process(target_service, target, target_precision) as endpoint:
-        counted = count_all(endpoint, draft, texts, tokens, journal)
+        rows = count_all(endpoint, draft, texts, tokens, journal)
     figures = {
         **common,
         "strategy": STRATEGY,
-        "networks": [asdict(one) for one in counted],
-        "texts": sum(one.texts for one in counted),
-        "different": sum(len(one.first_differences) for one in counted),
+        "networks": [asdict(row) for row in rows],
+        "texts": sum(row.texts for row in rows),
+        "different": sum(len(row.first_differences) for row in rows),
     }
     figures["lossless"] = not figures["different"]
     title = f"{figures['different']} of {figures['texts']} texts differ from the target's own"
-    print_results(results_table(title, *LEGENDS["eval weights"], rows=map(_cells, counted)))
+    print_results(results_table(title, *LEGENDS["eval weights"], rows=map(_cells, rows)))
     write_figures(json_file, figures)
     return figures
 
 
 def count_all(
     endpoint: str, draft: LanguageModel, texts: int, tokens: int, journal: Journal
-) -> list[Counted]:
+) -> list[NetworkFigures]:
     """Decode with `ar` over no network and with STRATEGY over each of NAMED_LINKS; returns the comparison."""
-    asked, known = draws_of(texts), networks()
-    for draws, prompts in asked:
+    draws_with_prompts, known = draws_of(texts), networks()
+    for draws, prompts in draws_with_prompts:
         for name, strategy in [(COLOCATED, "ar"), *((name, STRATEGY) for name in NAMED_LINKS)]:
             missing = decode_missing(
                 endpoint, known[name], draft, [draws.config(strategy)], prompts, tokens, journal
             )
             for _ in tracked(missing, f"{strategy}, {name}, draw {draws.seed}", total=len(prompts)):
                 pass
-    return [_count(name, asked, journal) for name in NAMED_LINKS]
+    return [_count(name, draws_with_prompts, journal) for name in NAMED_LINKS]
 
 
-def _count(network: str, asked: Sequence[tuple[Draws, dict[int, Prompt]]], journal: Journal) -> Counted:
+def _count(
+    network: str, draws_with_prompts: Sequence[tuple[Draws, dict[int, Prompt]]], journal: Journal
+) -> NetworkFigures:
     pairs = [
         (
             journal[key_of(network, draws.config(STRATEGY), index)],
             journal[key_of(COLOCATED, draws.config("ar"), index)].token_ids,
         )
-        for draws, prompts in asked
+        for draws, prompts in draws_with_prompts
         for index in prompts
     ]
-    return Counted(
+    return NetworkFigures(
         network=network,
         texts=len(pairs),
         tokens=sum(len(text.token_ids) for text, _ in pairs),
@@ -129,18 +131,20 @@ def _count(network: str, asked: Sequence[tuple[Draws, dict[int, Prompt]]], journ
         / max(1, sum(text.rounds for text, _ in pairs)),
         met_outage=sum(text.met_outage for text, _ in pairs),
         first_differences=[
-            first_difference(own, text.token_ids) for text, own in pairs if text.token_ids != own
+            first_difference(ar_tokens, text.token_ids)
+            for text, ar_tokens in pairs
+            if text.token_ids != ar_tokens
         ],
     )
 
 
-def _cells(one: Counted) -> tuple[str, ...]:
-    different = len(one.first_differences)
+def _cells(row: NetworkFigures) -> tuple[str, ...]:
+    different = len(row.first_differences)
     return (
-        one.network,
-        f"{different} of {one.texts}",
-        interval_text(wilson_interval(different, one.texts), ".3f"),
-        str(one.tokens),
-        f"{one.tokens_per_round:.2f}",
-        str(one.met_outage),
+        row.network,
+        f"{different} of {row.texts}",
+        interval_text(wilson_interval(different, row.texts), ".3f"),
+        str(row.tokens),
+        f"{row.tokens_per_round:.2f}",
+        str(row.met_outage),
     )

@@ -30,4 +30,4 @@ def chosen_networks(names: Collection[str]) -> dict[str, Network]:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ConfigError(f"no network {', '.join(unknown)}: choose from {', '.join(known)}")
-    return {name: one for name, one in known.items() if not names or name in (COLOCATED, *names)}
+    return {name: network for name, network in known.items() if not names or name in (COLOCATED, *names)}

@@ -50,7 +50,7 @@ class PrecisionRow:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PrecisionTrial:
     """What every model is given. Where `folder` is set, texts and ranks are kept there and read again."""
 
     prompts: Sequence[Prompt]
@@ -66,16 +66,16 @@ class Asked:
 
     def texts(self, precision: Precision) -> Texts:
         """Returns the texts that the target writes."""
-        return self._kept(f"texts-{precision}-{self._name}", lambda: self._write(precision))
+        return self._read_or_make(f"texts-{precision}-{self._name}", lambda: self._write(precision))
 
     def ranks(self, precision: Precision, texts: dict[Precision, Texts]) -> dict[Precision, Texts]:
         """Returns the draft's rank for each token of the targets' texts, by the target's precision."""
-        found = self._kept(
+        all_ranks = self._read_or_make(
             f"ranks-{precision}-{self._name}",
-            lambda: self._judge(precision, [one for some in texts.values() for one in some]),
+            lambda: self._rank(precision, [text for by_target in texts.values() for text in by_target]),
         )
         size = len(self.prompts)
-        return {kind: found[index * size : (index + 1) * size] for index, kind in enumerate(texts)}
+        return {kind: all_ranks[index * size : (index + 1) * size] for index, kind in enumerate(texts)}
 
     @property
     def _name(self) -> str:
@@ -85,18 +85,18 @@ class Asked:
         model = load_target(self.target, precision, sessions=TOGETHER)
         return target_texts(model, self.prompts, self.config, self.tokens)
 
-    def _judge(self, precision: Precision, texts: Texts) -> Texts:
+    def _rank(self, precision: Precision, texts: Texts) -> Texts:
         draft, config = load_draft(precision), self.config
         prompts = list(self.prompts) * (len(texts) // len(self.prompts))
         pairs = tracked(list(zip(prompts, texts, strict=True)), f"ranks of the draft in {precision}")
         return [list(draft_ranks(draft, prompt, ids, config.sampling_for(prompt))) for prompt, ids in pairs]
 
-    def _kept(self, name: str, make: Callable[[], Texts]) -> Texts:
+    def _read_or_make(self, name: str, make: Callable[[], Texts]) -> Texts:
         path = None if self.folder is None else self.folder / f"{name}.json"
         if path is None or not path.exists():
-            made = make()
-            write_figures(path, {"texts": made})
-            return made
+            texts = make()
+            write_figures(path, {"texts": texts})
+            return texts
         try:
             return msgspec.json.decode(path.read_bytes(), type=dict[str, Texts])["texts"]
         except (OSError, msgspec.DecodeError, KeyError) as error:
@@ -112,9 +112,9 @@ def evaluate_precisions(
     json_file: Path | None = None,
 ) -> dict[str, Any]:
     """Measure, print a table, write JSON. Raises ModelError without weights, and ConfigError."""
-    asked = Asked(real_prompts(prompts), tokens, target, run, temperature)
-    texts = {precision: asked.texts(precision) for precision in PRECISIONS}
-    ranks = {precision: asked.ranks(precision, texts) for precision in PRECISIONS}
+    trial = PrecisionTrial(real_prompts(prompts), tokens, target, run, temperature)
+    texts = {precision: trial.texts(precision) for precision in PRECISIONS}
+    ranks = {precision: trial.ranks(precision, texts) for precision in PRECISIONS}
     counts = {
         (of_target, of_draft): _count(ranks[of_draft][of_target])
         for of_target, of_draft in product(PRECISIONS, PRECISIONS)
@@ -139,7 +139,7 @@ def evaluate_precisions(
 
 def _count(ranks: Texts) -> tuple[int, float]:
     """The number of verifications of the texts, and the draft tokens accepted per verification."""
-    runs = [csd_run(one, _ROUNDS, NUM_DRAFT_TOKENS) for one in ranks]
+    runs = [csd_run(text_ranks, _ROUNDS, NUM_DRAFT_TOKENS) for text_ranks in ranks]
     rounds = round(sum(run.elapsed_s for run in runs))
     return rounds, sum(run.tokens - 1 for run in runs) / rounds - 1.0
 

@@ -16,7 +16,7 @@ import msgspec
 
 from outrider.core.values import Decoded
 from outrider.evaluation.common.intervals import Interval, speedup_interval
-from outrider.evaluation.common.kept_records import KeptRecords
+from outrider.evaluation.common.record_files import RecordFile
 from outrider.evaluation.decoding.live import Stopwatch
 
 TEXTS_FILE = "texts.jsonl"
@@ -60,10 +60,10 @@ class Journal:
     """Texts by key, kept in a file of `folder`, or only in memory where `folder` is None."""
 
     def __init__(self, folder: Path | None, common: Mapping[str, str | int]) -> None:
-        """Raises ConfigError as `KeptRecords` does."""
+        """Raises ConfigError as `RecordFile` does."""
         path = None if folder is None else folder / TEXTS_FILE
-        self._records = KeptRecords(path, _Line, "texts", common)
-        self._texts = {line.key: line.text for line in self._records.read}
+        self._records = RecordFile(path, _Line, "texts", common)
+        self._texts = {line.key: line.text for line in self._records.records}
 
     def __contains__(self, key: TextKey) -> bool:
         return key in self._texts
@@ -111,7 +111,7 @@ def kept_text(text: Decoded, watch: Stopwatch, met_outage: bool) -> KeptText:
         later_tokens=watch.tokens,
         later_s=watch.elapsed_s,
         rounds=len(text.rounds),
-        emitted=sum(one.emitted for one in text.rounds),
+        emitted=sum(round_stats.emitted for round_stats in text.rounds),
         bytes_up=text.speculation.bytes_up,
         bytes_down=text.speculation.bytes_down,
         target_passes=text.target_passes,
@@ -129,10 +129,10 @@ def speed_row(
     network: str,
     strategy: str,
     texts: Sequence[KeptText],
-    own: Sequence[KeptText],
+    ar_texts: Sequence[KeptText],
     colocated_tokens_per_s: float,
 ) -> SpeedRow:
-    """Returns the figures of some texts; `own` are the texts of `ar` over the same network."""
+    """Returns the figures of some texts; `ar_texts` are the texts of `ar` over the same network."""
     tokens, speed = sum(len(text.token_ids) for text in texts), speed_of(texts)
     return SpeedRow(
         network=network,
@@ -140,8 +140,8 @@ def speed_row(
         texts=len(texts),
         tokens=tokens,
         tokens_per_s=speed,
-        speedup_vs_ar=speed / speed_of(own),
-        speedup_interval=speedup_interval(_tokens_s(texts), _tokens_s(own)),
+        speedup_vs_ar=speed / speed_of(ar_texts),
+        speedup_interval=speedup_interval(_tokens_s(texts), _tokens_s(ar_texts)),
         over_colocated=speed / colocated_tokens_per_s,
         tokens_per_round=sum(text.emitted for text in texts) / max(1, sum(text.rounds for text in texts)),
         passes_per_token=sum(text.target_passes for text in texts) / tokens,
@@ -149,7 +149,9 @@ def speed_row(
         bytes_down_per_token=sum(text.bytes_down for text in texts) / tokens,
         draft_busy_share=sum(text.draft_busy_s for text in texts) / sum(text.elapsed_s for text in texts),
         met_outage=sum(text.met_outage for text in texts),
-        different=sum(one.token_ids != other.token_ids for one, other in zip(texts, own, strict=True)),
+        different=sum(
+            text.token_ids != own_text.token_ids for text, own_text in zip(texts, ar_texts, strict=True)
+        ),
     )
 
 

@@ -36,9 +36,9 @@ def virtual_world(network: Network, compute: ComputeProfile, seed: int) -> Virtu
     """Returns a virtual network whose outages repeat OUTAGES times, if they repeat at all."""
     period_s = network.repeat_s or 0.0
     outages = tuple(
-        Outage(one.start_s + turn * period_s, one.end_s + turn * period_s)
-        for turn in range(OUTAGES if network.repeat_s else 1)
-        for one in network.outages
+        Outage(outage.start_s + repetition * period_s, outage.end_s + repetition * period_s)
+        for repetition in range(OUTAGES if network.repeat_s else 1)
+        for outage in network.outages
     )
     return VirtualWorld(frame_bytes, compute, network.uplink, network.downlink, outages, seed)
 
@@ -79,7 +79,7 @@ def colocated(
     ]
     speeds = {}
     for length in COLOCATED_LENGTHS:
-        runs = [csd_run(one, costs, length) for one in ranks]
+        runs = [csd_run(text_ranks, costs, length) for text_ranks in ranks]
         speeds[length] = sum(run.tokens - 1 for run in runs) / sum(run.elapsed_s for run in runs)
     best = max(speeds, key=lambda length: speeds[length])
     return Colocated(speeds[best], best)

@@ -33,7 +33,7 @@ def _other_stops() -> re.Pattern[str]:
     orders = sorted(
         {plain(visible(order)) for orders in languages for order in orders}, key=len, reverse=True
     )
-    return re.compile("|".join(map(_expression, orders)))
+    return re.compile("|".join(map(_expression, sorted(orders, key=len, reverse=True))))
 
 
 def _expression(order: str) -> str:

@@ -16,7 +16,7 @@ from outrider.console.switching.switches import NOT_EMULATED, Switch
 from outrider.core.language.actions import ActionTable
 from outrider.core.values import Pose2D, Velocity, wrap_angle
 from outrider.evaluation.agents.hostile_calls import Bound, bound_of
-from outrider.evaluation.common.motion_witness import FURTHER_M, WatchedMotion, has_left, says
+from outrider.evaluation.common.motion_monitor import FURTHER_M, WatchedMotion, has_moved_from, matches_action
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.motion_bounds import OVER_M, OVER_RAD
 
@@ -26,7 +26,7 @@ OVER_SPEED = 1.1
 
 
 @dataclass
-class _Said:
+class _ActiveSentence:
     """A sentence under way, with the pose at which it began."""
 
     bound: Bound
@@ -40,7 +40,7 @@ class _Said:
         """Return how the robot exceeds the sentence's bound, only once; empty if it does not."""
         self.turned_rad += wrap_angle(truth.yaw - self.last.yaw)
         self.last = truth
-        self.has_moved = self.has_moved or has_left(self.start, truth)
+        self.has_moved = self.has_moved or has_moved_from(self.start, truth)
         bound, moved_m = self.bound, self.start.distance_to(truth.x, truth.y)
         is_far = moved_m > bound.way_m + (FURTHER_M if bound.moves else OVER_M)
         left, right = math.radians(bound.left_deg) + OVER_RAD, math.radians(bound.right_deg) + OVER_RAD
@@ -52,7 +52,7 @@ class _Said:
 
 
 @dataclass
-class Witness:
+class MotionMonitor:
     """A robot's port that passes commands on, and judges the robot's true motion.
 
     The port is called from the console's thread; `see` and `show` from the robot's, as it moves.
@@ -66,11 +66,11 @@ class Witness:
     motions: int = 0
     moved_s: float = 0.0
     is_released_by_us: bool = False
-    _told: deque[Bound] = field(default_factory=deque)
-    _said: _Said | None = None
+    _pending: deque[Bound] = field(default_factory=deque)
+    _sentence: _ActiveSentence | None = None
     _motion: WatchedMotion | None = None
     _text: tuple[str, int] = ("", 0)
-    _rests_at: Pose2D | None = None
+    _rest_pose: Pose2D | None = None
     _truth: Pose2D | None = None
     _stopped_s: float = math.inf
 
@@ -80,7 +80,7 @@ class Witness:
     @property
     def is_idle(self) -> bool:
         """Whether no sentence is under way."""
-        return not self._told
+        return not self._pending
 
     def drive(self, velocity: Velocity) -> None:
         """Record any velocity but zero: no agent may send one."""
@@ -104,15 +104,15 @@ class Witness:
         if not bound.taken:
             self.outside.append(f"taken: {instruction[:80]!r}")
         self.taken += 1
-        self._told.append(bound)
+        self._pending.append(bound)
 
-        def ended(end: GoalEnd) -> None:
-            self.moved += self._said is not None and self._said.has_moved
-            self._told.popleft()  # they are carried out in order
-            self._said, self._rests_at = None, self._truth
+        def on_goal_end(end: GoalEnd) -> None:
+            self.moved += self._sentence is not None and self._sentence.has_moved
+            self._pending.popleft()  # they are carried out in order
+            self._sentence, self._rest_pose = None, self._truth
             on_end(end)
 
-        self.robot.send_goal(instruction, ended)
+        self.robot.send_goal(instruction, on_goal_end)
 
     def cancel_goal(self) -> None:
         """End the robot's goal."""
@@ -126,7 +126,7 @@ class Witness:
     def show(self, event: m.ToPage) -> None:
         """Take a text that a motion follows, or the end of a motion."""
         if isinstance(event, m.Motion):
-            self._motion, self._rests_at = None, self._truth
+            self._motion, self._rest_pose = None, self._truth
         elif isinstance(event, m.Text) and event.state == "finished" and event.action:
             self._begin(event)
 
@@ -135,18 +135,18 @@ class Witness:
         if self._truth is None or motion is None or self._text == (text.session, text.step):
             return
         self._text = text.session, text.step
-        if not says(text.text, text.action, motion):
+        if not matches_action(text.text, text.action, motion):
             self.outside.append(f"no action of the grammar: {text.text!r}")
         self.motions += 1
-        self._motion = WatchedMotion.begun(motion, self._truth, self._truth)
+        self._motion = WatchedMotion.beginning_at(motion, self._truth, self._truth)
 
     def see(self, truth: Pose2D, velocity: Velocity) -> None:
         """Judge the robot's true pose and velocity of now."""
         now_s = time.monotonic()
-        if self._said is None and self._told:
-            self._said = _Said(self._told[0], truth, truth)
-        if self._rests_at is None:
-            self._rests_at = truth
+        if self._sentence is None and self._pending:
+            self._sentence = _ActiveSentence(self._pending[0], truth, truth)
+        if self._rest_pose is None:
+            self._rest_pose = truth
         if self._truth is not None and truth != self._truth:
             self.moved_s = now_s
             if now_s - self._stopped_s > STOP_LIMIT_S:
@@ -156,11 +156,11 @@ class Witness:
 
     def _judge(self, truth: Pose2D) -> str:
         """Return what is out of bounds now: for the motion, for the sentence, or moving without either."""
-        if self._motion is None and self._rests_at is not None and has_left(self._rests_at, truth):
-            self._rests_at = truth
-            return "moved without a motion" if self._said is not None else "moved without a sentence"
+        if self._motion is None and self._rest_pose is not None and has_moved_from(self._rest_pose, truth):
+            self._rest_pose = truth
+            return "moved without a motion" if self._sentence is not None else "moved without a sentence"
         motion = self._motion.judge(truth) if self._motion is not None else ""
-        return motion or (self._said.judge(truth) if self._said is not None else "")
+        return motion or (self._sentence.judge(truth) if self._sentence is not None else "")
 
 
 def too_fast(velocity: Velocity, limits: MotionLimits | None = None) -> str:
@@ -174,19 +174,19 @@ def too_fast(velocity: Velocity, limits: MotionLimits | None = None) -> str:
     return "{:.2f} m/s, {:.2f} m/s aside and {:.2f} rad/s".format(*speeds) if is_fast else ""
 
 
-class WitnessedConsole(ConsoleServer):
+class MonitoredConsole(ConsoleServer):
     """A console that passes its events and the robot's true state to the witness."""
 
-    def __init__(self, witness: Witness, truth: Callable[[], tuple[Pose2D, Velocity]]) -> None:
-        self._witness, self._true = witness, truth
-        super().__init__(witness, ConsoleSettings(port=0))
+    def __init__(self, monitor: MotionMonitor, truth: Callable[[], tuple[Pose2D, Velocity]]) -> None:
+        self._monitor, self._read_truth = monitor, truth
+        super().__init__(monitor, ConsoleSettings(port=0))
 
     def show_pose(self, pose: Pose2D) -> None:
         """Called in the robot's thread, after each control period."""
-        self._witness.see(*self._true())
+        self._monitor.see(*self._read_truth())
         super().show_pose(pose)
 
     def show(self, event: m.ToPage) -> None:
         """Called in the robot's thread."""
-        self._witness.show(event)
+        self._monitor.show(event)
         super().show(event)

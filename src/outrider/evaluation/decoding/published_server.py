@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fleets for `outrider bench serving`: the shipped pair at its real cost, and a published server."""
+"""Robots on a published server: FSD's Table 9, with batching that can be chosen and any of the strategies."""
 
 from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import cycle, islice
 from typing import NamedTuple
 
-from outrider.core.frames import EdgeFrame
-from outrider.core.link_profile import LinkProfile, Network
+from outrider.core.link_profile import LinkProfile
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
@@ -21,11 +19,11 @@ from outrider.decoding.jobs import CloudDraft, CloudJob, Verify
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.fleet import Fleet
-from outrider.decoding.simulation.fleet_world import CloudRecord, FleetText, FleetWorld, RobotRecord
+from outrider.decoding.simulation.fleet_world import FleetText, FleetWorld, RobotRecord
 from outrider.decoding.theory import acceptance_rate
 from outrider.evaluation.decoding.regimes import BRANCH_COST
 from outrider.runtime.datasets.held_out import Pair
-from outrider.wire.codec import decode_edge_frame, encode, frame_bytes
+from outrider.wire.codec import frame_bytes
 
 SERVER_MS = {1: 17.94, 2: 21.75, 3: 24.35, 4: 24.63, 8: 30.73, 12: 44.52, 16: 45.79, 32: 96.94, 64: 258.79}
 """Vicuna-7B on an A100 by batch size: FSD (arXiv 2505.21594), Table 9."""
@@ -36,134 +34,13 @@ TOKENS_PER_ROUND = 2.5
 NUM_DRAFT_TOKENS = 4
 ONE_WAY_S = 0.005
 """Seconds one way between a robot and FSD's server."""
-FLOOD_TOKENS = 60
-MOSTLY = 0.95
-"""A fleet counts as served if this share of its texts is."""
+FLEET_SIZES = (1, 8, 16, 24, 32, 48, 64)
+TEXT_TOKENS, TEXTS_PER_ROBOT = 100, 2
+NEEDED_TOKENS_PER_S = (20.0, 10.0)
+"""Speeds that each robot may need, at which capacity and goodput are measured."""
+SERVED_SHARE = 0.95
+"""A fleet counts as served if at least this share of its texts is written at the needed speed."""
 _JPEG = b"\xff\xd8"
-
-
-@dataclass(frozen=True)
-class ServingRow:
-    """The figures of robots on one verifier.
-
-    `text_s`: the time of a text; `round_s`: that over the target's passes for it. `first_s`: the time to
-    its first token; `token_s`: that of each later one. `prompt_model_s` and `batch_model_s`: how long the
-    model works for a text's prompt, and for the rest.
-    """
-
-    robots: int
-    tokens_per_s: float
-    round_s: float
-    text_s: float
-    first_s: float
-    token_s: float
-    batch: float
-    passes_per_token: float
-    prompt_model_s: float
-    batch_model_s: float
-
-
-def unpacking(frame: EdgeFrame) -> Callable[[], EdgeFrame]:
-    """Return a function that decodes the frame from its bytes."""
-    return partial(decode_edge_frame, encode(frame))
-
-
-def real_world(
-    compute: ComputeProfile, network: Network, robots: int, batch_s: BatchCost | None = None, seed: int = 0
-) -> FleetWorld:
-    """Return robots with their own processors and links; the verifier has its real cost, or a fitted one."""
-    limits = CloudLimits(max_sessions=robots)
-    return FleetWorld(frame_bytes, compute, network.uplink, batch_s, limits, seed, unpacking=unpacking)
-
-
-def texts_of(
-    prompts: Sequence[Prompt], first: int, number: int, pause_s: float, tokens: int = 96
-) -> Iterator[FleetText]:
-    """Return a robot's texts: `number` of the prompts from `first` on, cyclically."""
-    return (FleetText(prompt, tokens, pause_s) for prompt in islice(cycle(prompts), first, first + number))
-
-
-def _later(texts: Iterator[FleetText], by_s: float) -> Iterator[FleetText]:
-    """Yield the same texts, all of them later by `by_s`."""
-    for number, text in enumerate(texts):
-        yield text if number else replace(text, pause_s=text.pause_s + by_s)
-
-
-def run_fleet(
-    pair: Pair,
-    prompts: Sequence[Prompt],
-    world: FleetWorld,
-    config: DecodingConfig,
-    robots: int,
-    pause_s: float,
-) -> tuple[list[RobotRecord], CloudRecord]:
-    """Have the robots write each prompt's text once in all. They begin at different times within a pause.
-
-    No two robots see the same frame. Robots do not stop at the same instant, and prompts that come together
-    would wait for each other.
-    """
-    fleet = Fleet(pair.target, world)
-    texts = len(prompts) // robots
-    records = [
-        fleet.add(
-            _later(texts_of(prompts, robot * texts, texts, pause_s), pause_s * robot / robots),
-            pair.draft,
-            config,
-        )
-        for robot in range(robots)
-    ]
-    fleet.run()
-    return records, fleet.cloud.record
-
-
-def row_of(records: Sequence[RobotRecord], cloud: CloudRecord) -> ServingRow:
-    """Return the figures of a fleet. Speeds are those until the first robot has finished."""
-    end_s = min(record.commits[-1][0] for record in records)
-    tokens = [tokens_until(record, end_s) for record in records]
-    texts = [text for record in records for text in record.texts]
-    written = sum(map(len, texts))
-    first_s = [one_s for record in records for one_s in record.first_s]
-    finished_s = [one_s for record in records for one_s in record.finished_s]
-    return ServingRow(
-        robots=len(records),
-        tokens_per_s=sum(tokens) / end_s,
-        round_s=statistics.fmean(
-            sum(record.finished_s) / record.passes for record in records if record.passes
-        ),
-        text_s=statistics.fmean(finished_s),
-        first_s=statistics.median(first_s),
-        token_s=(sum(finished_s) - sum(first_s)) / (written - len(texts)),
-        batch=statistics.fmean(cloud.batches),
-        passes_per_token=sum(record.passes for record in records) / written,
-        prompt_model_s=sum(cloud.prompt_s) / len(texts),
-        batch_model_s=sum(cloud.batch_s) / len(texts),
-    )
-
-
-def tokens_until(record: RobotRecord, end_s: float) -> int:
-    """Return how many tokens of a robot were final by a time in seconds."""
-    return sum(count for at_s, count in record.commits if at_s <= end_s)
-
-
-@dataclass(frozen=True)
-class BatchCost:
-    """A verifier's time for a batch, linear in its sessions and tokens.
-
-    Without a verification the batch is one of the `prompt_parts` of a prompt, and takes `part_s`.
-    """
-
-    base_s: float
-    session_s: float
-    token_s: float
-    part_s: float
-    prompt_parts: int = 1
-
-    def __call__(self, jobs: Sequence[CloudJob]) -> float:
-        verifications = [job for job in jobs if isinstance(job, Verify)]
-        if not verifications:
-            return self.part_s
-        tokens = sum(len(job.draft) + 1 for job in verifications)
-        return self.base_s + len(verifications) * self.session_s + tokens * self.token_s
 
 
 def server_s(size: int) -> float:
@@ -199,6 +76,13 @@ class Batching(NamedTuple):
     fill: int = 1
     most_tokens: int | None = None
     most_left_out: int = CloudLimits().most_left_out
+
+
+SD_BATCHINGS = {
+    "sd": [Batching()],
+    "sd, filled": [Batching(fill=fill, most_left_out=most) for fill in (8, 16) for most in (0, 4)],
+}
+"""Batches that start at once, and batches that wait to be filled (SLED, arXiv 2506.09397)."""
 
 
 def published_pair(seed: int) -> Pair:
@@ -252,6 +136,11 @@ def published_fleet(
     return records
 
 
+def tokens_until(record: RobotRecord, end_s: float) -> int:
+    """Return how many tokens of a robot were final by a time in seconds."""
+    return sum(count for at_s, count in record.commits if at_s <= end_s)
+
+
 @dataclass(frozen=True)
 class Served:
     """What a fleet on FSD's server achieved, by the speed that each robot needs, in tokens/s.
@@ -277,11 +166,14 @@ def served(records: Sequence[RobotRecord], needed: Sequence[float]) -> Served:
     return Served(
         len(records),
         sum(tokens_until(record, first_s) for record in records) / first_s,
-        {speed: statistics.fmean(own >= speed for _, own in texts) for speed in needed},
-        {speed: sum(length for length, own in texts if own >= speed) / last_s for speed in needed},
+        {speed: statistics.fmean(tokens_per_s >= speed for _, tokens_per_s in texts) for speed in needed},
+        {
+            speed: sum(length for length, tokens_per_s in texts if tokens_per_s >= speed) / last_s
+            for speed in needed
+        },
     )
 
 
 def capacity(fleets: Iterable[Served], needed: float) -> int:
     """Return the size of the largest fleet that is served at the needed speed; 0 if none is."""
-    return max((fleet.robots for fleet in fleets if fleet.kept[needed] >= MOSTLY), default=0)
+    return max((fleet.robots for fleet in fleets if fleet.kept[needed] >= SERVED_SHARE), default=0)

@@ -42,7 +42,7 @@ QWEN2_VL_2B = Widths(1536, 8960, 12, 2)
 QWEN2_VL_7B = Widths(3584, 18944, 28, 4, vocab_size=152_064)
 
 
-def made_up_stack(
+def random_stack(
     widths: Widths, precision: Precision, exact: bool = False, seed: int = 0, device: torch.device = _HOST
 ) -> TextStack:
     """Return a stack of normal weights, scaled to keep activations in bounds.

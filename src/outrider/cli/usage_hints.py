@@ -27,12 +27,12 @@ class SentenceCommand(WholeCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Returns what is left of the arguments; the error for too many names the quotation marks."""
-        given = list(args)
+        words = list(args)
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
             if "extra argument" in getattr(error, "message", ""):
-                sentence = " ".join(word for word in given if not word.startswith("-"))
+                sentence = " ".join(word for word in words if not word.startswith("-"))
                 _add_hint(error, f'Put a sentence between quotation marks: {ctx.command_path} "{sentence}"')
             raise
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from outrider.cli import app
 from outrider.core.errors import ConfigError
-from outrider.evaluation.voice.kept_sentences import (
+from outrider.evaluation.voice.sentence_sets import (
     LEAST_RIGHT,
     SETS,
     Reading,
@@ -36,7 +36,7 @@ def test_intents_are_right(half: str) -> None:
 
 @pytest.mark.parametrize("half", SETS)
 def test_nothing_moves_that_must_not(half: str) -> None:
-    still = [one for one in readings(half) if one.sentence.is_still]
+    still = [one for one in readings(half) if one.sentence.must_not_move]
     assert len(still) > 100
     assert [one for one in still if one.moves] == []
 

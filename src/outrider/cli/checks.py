@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from outrider.runtime.datasets.published_weights import Size
 
 
-def given(check: Callable[[Any], object]) -> Callable[[typer.Context, Any], Any]:
-    """The callback that hands a value on, or each of several, after `check` of it raised nothing."""
+def checked(check: Callable[[Any], object]) -> Callable[[typer.Context, Any], Any]:
+    """Return the callback of an option that calls `check` with its value, or with each of several values."""
 
-    def tried(context: typer.Context, value: Any) -> Any:
+    def callback(context: typer.Context, value: Any) -> Any:
         if not context.resilient_parsing:
-            for one in value if isinstance(value, (list, tuple)) else [value]:
-                if one is not None and one != "":
-                    check(one)
+            for item in value if isinstance(value, (list, tuple)) else [value]:
+                if item is not None and item != "":
+                    check(item)
         return value
 
-    return tried
+    return callback
 
 
 def models_folder(folder: Path) -> None:
@@ -223,16 +223,16 @@ def frames_folder(folder: Path) -> None:
 
 def sentences(folder: Path) -> None:
     """Raises ConfigError where a folder holds no sentences for `outrider eval sentences`."""
-    from outrider.evaluation.voice.kept_sentences import read_sentences
+    from outrider.evaluation.voice.sentence_sets import read_sentences
 
     read_sentences(folder)
 
 
 def voices(folder: Path) -> None:
     """Raises ConfigError where a folder holds no folders of voices."""
-    from outrider.voice.sound import voices as found_in
+    from outrider.voice.sound import voices as read_voices
 
-    found_in(folder)
+    read_voices(folder)
 
 
 def training_data(folder: Path) -> None:
@@ -266,9 +266,9 @@ def check_login(context: typer.Context, host: str, login: bool) -> None:
 
 def refuse(context: typer.Context, why: str, *options: str) -> None:
     """Raises ConfigError for any of `options` that was given on the command line."""
-    given = [one for one in options if _was_given(context, one)]
-    if given:
-        raise ConfigError(f"{', '.join(given)} {why}")
+    refused = [option for option in options if _was_given(context, option)]
+    if refused:
+        raise ConfigError(f"{', '.join(refused)} {why}")
 
 
 def _was_given(context: typer.Context, option: str) -> bool:
@@ -285,7 +285,7 @@ def _is_asked(context: typer.Context, wanted: str) -> bool:
 
 def _name(context: typer.Context, option: str) -> str:
     """The parameter of an option."""
-    return next(one.name or "" for one in context.command.params if option in one.opts)
+    return next(parameter.name or "" for parameter in context.command.params if option in parameter.opts)
 
 
 def check_typed(command: Any, context: Any, args: list[str]) -> None:
@@ -296,12 +296,12 @@ def check_typed(command: Any, context: Any, args: list[str]) -> None:
     """
     typed, _, _ = command.make_parser(context).parse_args(args=list(args))
     kinds = get_type_hints(command.callback) if command.callback else {}
-    for one in command.params:
-        value, kind = typed.get(one.name), kinds.get(one.name)
+    for parameter in command.params:
+        value, kind = typed.get(parameter.name), kinds.get(parameter.name)
         for word in value if isinstance(value, (list, tuple)) else [value]:
-            why = _refusal(one, kind, word) if isinstance(word, str) else ""
+            why = _refusal(parameter, kind, word) if isinstance(word, str) else ""
             if why:
-                raise typer.BadParameter(why, ctx=context, param=one)
+                raise typer.BadParameter(why, ctx=context, param=parameter)
 
 
 def _refusal(parameter: Any, kind: Any, word: str) -> str:
@@ -322,7 +322,7 @@ def _must_be_named(parameter: Any, kind: Any) -> bool:
 
 def _has(kind: Any, wanted: type) -> bool:
     """Whether a type is the wanted one, or made of it."""
-    return kind is wanted or any(_has(one, wanted) for one in get_args(kind))
+    return kind is wanted or any(_has(argument, wanted) for argument in get_args(kind))
 
 
 def _is_countable(word: str) -> bool:

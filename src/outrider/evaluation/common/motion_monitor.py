@@ -28,7 +28,7 @@ class WatchedMotion:
     is_outside: bool = False
 
     @classmethod
-    def begun(cls, motion: Motion, frame: Pose2D, truth: Pose2D) -> WatchedMotion:
+    def beginning_at(cls, motion: Motion, frame: Pose2D, truth: Pose2D) -> WatchedMotion:
         """Return a motion that begins at `truth`, given for what the camera saw at `frame`."""
         reach_m, turn_rad = _offset(frame, truth)
         return cls(motion, frame, reach_m, abs(turn_rad))
@@ -45,13 +45,13 @@ class WatchedMotion:
         return f"{self.motion}: {moved_m:.2f} m and {math.degrees(turned_rad):.0f} deg from its frame"
 
 
-def has_left(start: Pose2D, pose: Pose2D) -> bool:
+def has_moved_from(start: Pose2D, pose: Pose2D) -> bool:
     """Whether a robot that should stand has moved or turned by more than it takes to come to rest."""
     moved_m, turned_rad = _offset(start, pose)
     return moved_m > OVER_M or abs(turned_rad) > OVER_RAD
 
 
-def says(text: str, action: str, motion: Motion) -> bool:
+def matches_action(text: str, action: str, motion: Motion) -> bool:
     """Whether a text's first line is an action of the grammar with this motion, or half of its turn."""
     entry = ActionTable().motion(action)
     line, newline, _ = text.partition("\n")

@@ -25,7 +25,7 @@ SETS = ("building", "held_out")
 MODELS = ("trained", "general")
 LEAST_RIGHT = 0.97
 """The share of right intents to aim for."""
-STILL = ("refuse", "mend(", "stop", "see", "did", "where(", "ask", "remember", "forget(", "wait(")
+STANDING_INTENTS = ("refuse", "mend(", "stop", "see", "did", "where(", "ask", "remember", "forget(", "wait(")
 """Prefixes of the intents whose steps do not move the robot."""
 ALL = "all"
 
@@ -39,9 +39,9 @@ class Sentence(NamedTuple):
     text: str
 
     @property
-    def is_still(self) -> bool:
+    def must_not_move(self) -> bool:
         """Whether no step of the expected intent moves the robot."""
-        return all(step.startswith(STILL) for step in self.intent.split("; "))
+        return all(step.startswith(STANDING_INTENTS) for step in self.intent.split("; "))
 
 
 class Reading(NamedTuple):
@@ -71,7 +71,7 @@ def read_sentences(folder: Path) -> tuple[Vocabulary, dict[str, list[Sentence]]]
     """
     try:
         words = yaml.safe_load(read_text(folder / "words.yaml"))
-        vocabulary = Vocabulary({slot: tuple(held) for slot, held in words.items()})
+        vocabulary = Vocabulary({slot: tuple(words_of_slot) for slot, words_of_slot in words.items()})
         return vocabulary, {name: _read_all(folder / f"{name}.tsv") for name in SETS}
     except OSError as error:
         raise ConfigError(f"{error.filename}: {error.strerror}") from error
@@ -111,16 +111,28 @@ def evaluate_sentences(folder: Path | None = None, json_file: Path | None = None
     Raises ConfigError for a folder without them.
     """
     vocabulary, sets = read_sentences(folder or sentences_folder())
-    readings = {name: [read(one, vocabulary) for one in sentences] for name, sentences in sets.items()}
+    readings = {
+        name: [read(sentence, vocabulary) for sentence in sentences] for name, sentences in sets.items()
+    }
     figures: dict[str, Any] = {
-        "sets": {name: _by_language(some) for name, some in readings.items()},
-        "moved": sum(one.moves for some in readings.values() for one in some if one.sentence.is_still),
-        "wrong": [_told(name, one) for name, some in readings.items() for one in some if not one.is_right],
+        "sets": {name: _by_language(set_readings) for name, set_readings in readings.items()},
+        "moved": sum(
+            reading.moves
+            for set_readings in readings.values()
+            for reading in set_readings
+            if reading.sentence.must_not_move
+        ),
+        "wrong": [
+            _wrong_row(name, reading)
+            for name, set_readings in readings.items()
+            for reading in set_readings
+            if not reading.is_right
+        ],
     }
     rows = [
-        _cells(name, language, one)
+        _cells(name, language, reading)
         for name, counts in figures["sets"].items()
-        for language, one in counts.items()
+        for language, reading in counts.items()
     ]
     table = results_table("sentences written down before the grammar", *LEGENDS["eval sentences"], rows=rows)
     print_results(table, *map(_line, figures["wrong"]))
@@ -129,36 +141,42 @@ def evaluate_sentences(folder: Path | None = None, json_file: Path | None = None
 
 
 def _by_language(readings: Sequence[Reading]) -> dict[str, dict[str, Any]]:
-    spoken = [one for one in LANGUAGES if any(reading.sentence.language == one for reading in readings)]
-    counts = {one: _count([r for r in readings if r.sentence.language == one]) for one in spoken}
+    languages = [
+        language
+        for language in LANGUAGES
+        if any(reading.sentence.language == language for reading in readings)
+    ]
+    counts = {
+        language: _count([r for r in readings if r.sentence.language == language]) for language in languages
+    }
     return {**counts, ALL: _count(readings)}
 
 
 def _count(readings: Iterable[Reading]) -> dict[str, Any]:
-    read_ones = list(readings)
-    still = [one for one in read_ones if one.sentence.is_still]
-    right = sum(one.is_right for one in read_ones)
+    reading_list = list(readings)
+    must_stand = [reading for reading in reading_list if reading.sentence.must_not_move]
+    right = sum(reading.is_right for reading in reading_list)
     return {
-        "sentences": len(read_ones),
+        "sentences": len(reading_list),
         "right": right,
-        "right_interval": wilson_interval(right, len(read_ones)),
-        "must_not_move": len(still),
-        "moved": sum(one.moves for one in still),
+        "right_interval": wilson_interval(right, len(reading_list)),
+        "must_not_move": len(must_stand),
+        "moved": sum(reading.moves for reading in must_stand),
     }
 
 
-def _told(name: str, reading: Reading) -> dict[str, str]:
-    wanted = reading.sentence
-    told = {"set": name, **wanted._asdict(), "came_to": reading.intent}
-    return {**told, "why": reading.why} if reading.why else told
+def _wrong_row(name: str, reading: Reading) -> dict[str, str]:
+    sentence = reading.sentence
+    row = {"set": name, **sentence._asdict(), "came_to": reading.intent}
+    return {**row, "why": reading.why} if reading.why else row
 
 
 def _line(wrong: dict[str, str]) -> str:
     why = f": {wrong['why']}" if "why" in wrong else ""
-    place = f"{wrong['set']}, {wrong['language']}, {wrong['model']}"
-    return f'{place}: "{wrong["text"]}" is {wrong["came_to"]}, not {wrong["intent"]}{why}'
+    origin = f"{wrong['set']}, {wrong['language']}, {wrong['model']}"
+    return f'{origin}: "{wrong["text"]}" is {wrong["came_to"]}, not {wrong["intent"]}{why}'
 
 
-def _cells(name: str, language: str, one: dict[str, Any]) -> tuple[str, ...]:
-    sentences, right, interval, still, moved = one.values()
+def _cells(name: str, language: str, counts: dict[str, Any]) -> tuple[str, ...]:
+    sentences, right, interval, still, moved = counts.values()
     return name, language, str(sentences), str(right), interval_text(interval, ".3f"), str(still), str(moved)

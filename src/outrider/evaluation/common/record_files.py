@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saves records and tried homes as they come, so that an interrupted run can continue."""
+"""Saves records and the outcomes of homes as they come, so that an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ HOMES_FILE = "homes.jsonl"
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 
-class KeptRecords(Generic[Record]):
+class RecordFile(Generic[Record]):
     """Records in a file, one line of JSON each; without a file none is saved.
 
-    The file's first line holds what all of them have in common. `read` holds the records that were in the
+    The file's first line holds what all of them have in common. `records` holds the records that were in the
     file. The file is locked while this object lives: two commands would measure the same, and it would
     count twice.
     """
@@ -38,14 +38,14 @@ class KeptRecords(Generic[Record]):
         locked, or that cannot be used.
         """
         self._path, self._kind, self._what = path, kind, what
-        self.read: list[Record] = []
+        self.records: list[Record] = []
         if path is None:
             return
         make_private_folder(path.parent)
         self._file: IO[bytes] = open_private(path, "ab")
         weakref.finalize(self, self._file.close)
         try:
-            _take(self._file, path)
+            _lock(self._file, path)
             if path.stat().st_size:
                 self._read(path, common)
             else:
@@ -68,18 +68,20 @@ class KeptRecords(Generic[Record]):
         """Read the records. A line that a kill cut off is dropped, and its record is measured again."""
         head, *lines = path.read_bytes().split(b"\n")
         try:
-            found = msgspec.json.decode(head)
-            self.read = [msgspec.json.decode(line, type=self._kind) for line in lines[:-1]]
+            header = msgspec.json.decode(head)
+            self.records = [msgspec.json.decode(line, type=self._kind) for line in lines[:-1]]
         except msgspec.DecodeError as error:
             raise ConfigError(f"{path} holds no {self._what} ({error}): delete it") from None
-        if found != common:
-            raise ConfigError(f"{path} holds {self._what} of {found}, not of {common}: choose another folder")
+        if header != common:
+            raise ConfigError(
+                f"{path} holds {self._what} of {header}, not of {common}: choose another folder"
+            )
         if lines and lines[-1]:
             with writing_to(path):
                 self._file.truncate(path.stat().st_size - len(lines[-1]))
 
 
-def _take(file: IO[bytes], path: Path) -> None:
+def _lock(file: IO[bytes], path: Path) -> None:
     if not try_lock(file.fileno()):
         raise ConfigError(
             f"another command adds to {path}: wait until it has ended, or choose another folder"
@@ -104,21 +106,23 @@ Task = TypeVar("Task", bound=HomeTask)
 Outcome = TypeVar("Outcome", bound=HomeOutcome)
 
 
-class KeptHomes(Generic[Outcome]):
+class HomeRecords(Generic[Outcome]):
     """Outcomes by the seed of their home, saved in a folder's file, or only in memory without a folder."""
 
     def __init__(self, folder: Path | None, kind: type[Outcome], common: Mapping[str, str | int]) -> None:
-        """Raises ConfigError as `KeptRecords` does."""
+        """Raises ConfigError as `RecordFile` does."""
         path = None if folder is None else folder / HOMES_FILE
-        self._records = KeptRecords(path, kind, "homes", common)
-        self.outcomes = {outcome.seed: outcome for outcome in self._records.read}
+        self._records = RecordFile(path, kind, "homes", common)
+        self.outcomes = {outcome.seed: outcome for outcome in self._records.records}
 
     def add(self, outcome: Outcome) -> None:
         """Save an outcome to disk, before the next home is tried. Raises ConfigError."""
         self.outcomes[outcome.seed] = outcome
         self._records.add(outcome)
 
-    def tried(self, tasks: Sequence[Task], work: Callable[[Task], Outcome], processes: int) -> list[Outcome]:
+    def run_missing(
+        self, tasks: Sequence[Task], work: Callable[[Task], Outcome], processes: int
+    ) -> list[Outcome]:
         """Returns the outcome of each task's home, after trying those that are missing."""
         missing = [task for task in tasks if task.home_seed not in self.outcomes]
         for outcome in tracked(work_through(work, missing, processes), "homes", total=len(missing)):
