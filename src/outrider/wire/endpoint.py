@@ -40,6 +40,10 @@ def check_endpoint(endpoint: str, to_bind: bool = False) -> None:
         raise ConfigError(
             f"endpoint {endpoint!r} must read tcp://HOST:PORT, for example tcp://127.0.0.1:5757"
         )
+    if not path.isprintable():
+        raise ConfigError(
+            f"endpoint {endpoint!r} holds control characters or bytes that are no text: give another"
+        )
     if len(os.fsencode(path)) > _MOST_PATH_BYTES:
         raise ConfigError(
             f"endpoint {endpoint!r} has a path of more than {_MOST_PATH_BYTES} bytes, "

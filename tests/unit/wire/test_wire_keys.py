@@ -123,6 +123,13 @@ def test_malformed_endpoints_are_refused(endpoint):
         check_endpoint(endpoint)
 
 
+@pytest.mark.parametrize("path", ["/tmp/\udcff", "/tmp/a\0b", "/tmp/a\nb"])
+@pytest.mark.parametrize("to_bind", [False, True])
+def test_a_path_that_is_no_text_is_refused(path, to_bind):
+    with pytest.raises(ConfigError, match="no text"):
+        check_endpoint("ipc://" + path, to_bind)
+
+
 @pytest.mark.parametrize(
     ("endpoint", "expected"),
     [
