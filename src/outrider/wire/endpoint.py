@@ -54,7 +54,12 @@ def check_endpoint(endpoint: str, to_bind: bool = False) -> None:
 
 
 def _check_path_free(endpoint: str, path: Path) -> None:
-    """Raises ConfigError for what libzmq would remove: a file, or a socket at which somebody listens."""
+    """Raises ConfigError for what libzmq would remove: a file, or a socket at which somebody listens.
+
+    Also for a path in a folder that does not exist.
+    """
+    if not path.parent.is_dir():
+        raise ConfigError(f"endpoint {endpoint!r} is in a folder that does not exist: make it")
     try:
         is_socket = stat.S_ISSOCK(path.lstat().st_mode)
     except OSError:  # nothing is there, or binding says why not
