@@ -101,6 +101,49 @@ def test_a_command_that_is_told_to_end_cleans_up_as_at_an_interrupt(words, tmp_p
     assert not list(tmp_path.iterdir())
 
 
+REPEATED = """
+import atexit, contextlib, os, signal, sys, time
+from outrider import __main__, cli
+from outrider.runtime.common.ending_signals import REPEATED_S, interrupted_by_signals
+first, second, place = getattr(signal, sys.argv[1]), getattr(signal, sys.argv[2]), sys.argv[3]
+def repeat():
+    if place == "late":
+        time.sleep(REPEATED_S)
+    os.kill(os.getpid(), second)
+    open("closed", "x").close()
+@contextlib.contextmanager
+def resource():
+    try:
+        yield
+    finally:
+        if place == "while closing":
+            repeat()
+def app():
+    with interrupted_by_signals(), resource():
+        os.kill(os.getpid(), first)
+if place != "while closing":
+    atexit.register(repeat)
+cli.app = app
+__main__.main()
+"""
+"""A command that gets a second signal while it closes its resources or exits, or late."""
+
+
+@pytest.mark.parametrize("place", ["while closing", "while exiting"])
+@pytest.mark.parametrize(("first", "second"), [("SIGINT", "SIGINT"), ("SIGTERM", "SIGHUP")])
+def test_a_repeated_signal_neither_disturbs_an_end_nor_leaves_a_trace(first, second, place, tmp_path):
+    command = [sys.executable, "-c", REPEATED, first, second, place]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "") and (tmp_path / "closed").exists()
+
+
+@pytest.mark.lengthy
+def test_a_later_signal_ends_an_exit_that_hangs(tmp_path):
+    command = [sys.executable, "-c", REPEATED, "SIGINT", "SIGINT", "late"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "") and not (tmp_path / "closed").exists()
+
+
 TRANSLATED = """
 import os, signal
 from outrider import cli

@@ -248,7 +248,7 @@ def web_config(application: ASGIApp, settings: ConsoleSettings, **more: Any) -> 
         ws=WebSocketProtocol,
         log_config=None,
         access_log=False,
-        log_level="warning",
+        log_level="error",  # it warns of each request that is no HTTP, so strangers could fill the log
         server_header=False,
         timeout_graceful_shutdown=1,
         ssl_certfile=settings.tls_cert or None,

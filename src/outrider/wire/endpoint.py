@@ -40,6 +40,10 @@ def check_endpoint(endpoint: str, to_bind: bool = False) -> None:
         raise ConfigError(
             f"endpoint {endpoint!r} must read tcp://HOST:PORT, for example tcp://127.0.0.1:5757"
         )
+    if not path.isprintable():
+        raise ConfigError(
+            f"endpoint {endpoint!r} holds control characters or bytes that are no text: give another"
+        )
     if len(os.fsencode(path)) > _MOST_PATH_BYTES:
         raise ConfigError(
             f"endpoint {endpoint!r} has a path of more than {_MOST_PATH_BYTES} bytes, "
@@ -50,7 +54,12 @@ def check_endpoint(endpoint: str, to_bind: bool = False) -> None:
 
 
 def _check_path_free(endpoint: str, path: Path) -> None:
-    """Raises ConfigError for what libzmq would remove: a file, or a socket at which somebody listens."""
+    """Raises ConfigError for what libzmq would remove: a file, or a socket at which somebody listens.
+
+    Also for a path in a folder that does not exist.
+    """
+    if not path.parent.is_dir():
+        raise ConfigError(f"endpoint {endpoint!r} is in a folder that does not exist: make it")
     try:
         is_socket = stat.S_ISSOCK(path.lstat().st_mode)
     except OSError:  # nothing is there, or binding says why not

@@ -270,10 +270,19 @@ def start_authenticator(context: zmq.Context[zmq.Socket[bytes]], known: KnownRob
     return authenticator
 
 
+def check_bindable(endpoint: str) -> None:
+    """Raise ConfigError if a checked TCP endpoint is at no address of this machine. Its port stays unused."""
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as probe:
+        probe.setsockopt(zmq.IPV6, int(is_ipv6(endpoint)))
+        try:
+            probe.bind(f"{endpoint.rpartition(':')[0]}:*")
+        except zmq.ZMQError as error:
+            raise ConfigError(bind_message(endpoint, error)) from None
+
+
 def bind_message(endpoint: str, error: zmq.ZMQError) -> str:
     """Return why an endpoint cannot be bound, and what to do."""
     if error.errno == zmq.EADDRINUSE:
         return f"{endpoint} is in use: stop what listens there, or choose another port with --endpoint"
-    return (
-        f"cannot bind {endpoint}: {error}; bind an address of this machine, for example tcp://127.0.0.1:5757"
-    )
+    why = zmq.strerror(error.errno or 0)
+    return f"cannot bind {endpoint}: {why}; bind an address of this machine, for example tcp://127.0.0.1:5757"

@@ -1,4 +1,4 @@
-"""Malformed requests and messages, and broken connections: at most one log line each, and no traceback."""
+"""A malformed request leaves no line in the log, a broken websocket at most one; neither a traceback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console.server import ConsoleServer, ConsoleSettings
 
-MOST_LINES, LIMIT_S = 1, 5.0
+LIMIT_S = 5.0
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 BODIES = {
     "both lengths": CHUNKED + b"Content-Length: 5\r\n\r\nhello",
@@ -134,7 +134,7 @@ def agents(console: ConsoleServer) -> int:
 @pytest.mark.parametrize("is_reset", [False, True], ids=["ended", "reset"])
 @pytest.mark.parametrize("is_split", [False, True], ids=["at once", "in parts"])
 @pytest.mark.parametrize("body", BODIES)
-def test_a_broken_request_costs_one_line_of_the_log(
+def test_a_strangers_broken_request_leaves_no_line_in_the_log(
     console: ConsoleServer,
     agents: int,
     lines: Callable[[], list[object]],
@@ -142,17 +142,17 @@ def test_a_broken_request_costs_one_line_of_the_log(
     is_split: bool,
     is_reset: bool,
 ) -> None:
-    count, files = 0, num_files()
+    allowed, files = 0, num_files()
     for port, line in ((port, line) for port in (console.port, agents) for line in LINES):
         host = b"127.0.0.1:%d" % port
         begin = b"%s HTTP/1.1\r\nHost: %s\r\nOrigin: http://%s\r\n" % (line, host, host)
         begin += b"Authorization: Bearer token\r\n"
         head, end, rest = (begin + BODIES[body]).partition(b"\r\n\r\n")
         send(port, (head + end, rest) if is_split else (head + end + rest,), is_reset)
-        count += MOST_LINES
         assert still_answers(port, "/login")
         wait_until(lambda: num_files() <= files, "the server's end of it to be closed")
-        assert len(lines()) <= count
+        allowed += port == agents  # an agent with the token may be told of
+        assert len(lines()) <= allowed
 
 
 @pytest.mark.parametrize("is_reset", [False, True], ids=["ended", "reset"])
@@ -165,4 +165,4 @@ def test_a_websocket_that_breaks_costs_one_line_of_the_log(
     wait_until(lambda: console.num_viewers == 0, "its viewer has gone")
     page = Page(console)
     page.vanish()
-    assert page.name and len(lines()) <= MOST_LINES
+    assert page.name and len(lines()) <= 1

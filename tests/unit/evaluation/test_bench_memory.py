@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import re
 import statistics
 from pathlib import Path
@@ -25,6 +26,16 @@ from outrider.runtime.common.paths import benchmark_file
 def test_a_process_killed_while_it_writes_loses_nothing_it_had_confirmed(tmp_path: Path) -> None:
     figures = kill_writers(tmp_path / "m.db", kills=5, seed=1)
     assert figures["acknowledged_records"] >= 5 and figures["lost_records"] == 0
+
+
+def test_an_interrupt_leaves_no_writer_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupt)  # it waits between the last confirmation and the kill
+    with pytest.raises(KeyboardInterrupt):
+        kill_writers(tmp_path / "m.db", kills=1, seed=1)
+    assert not multiprocessing.active_children()
 
 
 def test_a_lost_record_is_noticed(tmp_path: Path) -> None:

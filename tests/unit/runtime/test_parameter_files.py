@@ -178,3 +178,8 @@ def test_a_file_of_a_robot_in_a_namespace_round_trips(tmp_path: Path) -> None:
     parameters = graph_parameters(ROBOT_GRAPH, {}, {})
     write_parameter_file(tmp_path / "p.yaml", parameters, "/go2")
     assert read_parameter_file(tmp_path / "p.yaml", "/go2") == parameters
+
+
+def test_bytes_that_are_no_text_are_refused_before_a_file_is_written() -> None:
+    with pytest.raises(ConfigError, match=r"file=.* has bytes that are no text"):
+        NODES["record"].checked({"file": "/tmp/\udcff.mcap"})

@@ -21,7 +21,7 @@ from outrider.wire.keys import (
     load_server_keys,
     revoke_robots,
 )
-from outrider.wire.server import RouterServer
+from outrider.wire.server import RouterServer, check_bindable
 
 
 def test_key_files_are_readable_by_their_owner_only(tmp_path):
@@ -123,6 +123,13 @@ def test_malformed_endpoints_are_refused(endpoint):
         check_endpoint(endpoint)
 
 
+@pytest.mark.parametrize("path", ["/tmp/\udcff", "/tmp/a\0b", "/tmp/a\nb"])
+@pytest.mark.parametrize("to_bind", [False, True])
+def test_a_path_that_is_no_text_is_refused(path, to_bind):
+    with pytest.raises(ConfigError, match="no text"):
+        check_endpoint("ipc://" + path, to_bind)
+
+
 @pytest.mark.parametrize(
     ("endpoint", "expected"),
     [
@@ -156,6 +163,24 @@ def test_a_path_is_as_long_as_a_sockets_may_be(letter, to_bind):
     check_endpoint("ipc://" + letter * most, to_bind)
     with pytest.raises(ConfigError, match="107 bytes"):
         check_endpoint("ipc://" + letter * (most + 1), to_bind)
+
+
+def test_a_path_to_bind_is_in_a_folder_that_exists(tmp_path):
+    check_endpoint(f"ipc://{tmp_path}/none/verifier")
+    with pytest.raises(ConfigError, match="folder that does not exist"):
+        check_endpoint(f"ipc://{tmp_path}/none/verifier", to_bind=True)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "[2001:db8::1]", "none.invalid"])
+def test_what_is_no_address_of_this_machine_cannot_be_bound(host):
+    with pytest.raises(ConfigError, match="an address of this machine"):
+        check_bindable(f"tcp://{host}:5757")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "*", "0.0.0.0", "[::]"])
+def test_an_address_of_this_machine_is_tried_at_another_port(host):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        check_bindable(f"tcp://{host}:{taken.getsockname()[1]}")
 
 
 def test_no_socket_is_bound_in_place_of_a_file(tmp_path):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import signal
 import statistics
 import tempfile
 import time
@@ -83,11 +82,12 @@ def kill_writers(path: Path, kills: int, seed: int, key_file: Path | None = None
             process.start()
         writer.close()
         num_wanted, pause_s = int(rng.integers(1, 30)), float(rng.uniform(0.0, 0.004))
-        acknowledged |= _read_ids(reader, num_wanted)
-        time.sleep(pause_s)
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
+        try:
+            acknowledged |= _read_ids(reader, num_wanted)
+            time.sleep(pause_s)
+        finally:
+            process.kill()  # also at an interrupt: it must not write to a folder that is being removed
+            process.join()
         acknowledged |= _read_ids(reader, 1_000_000)
         _check_kept(path, key_file, acknowledged)
     return {"kills": kills, "acknowledged_records": len(acknowledged), "lost_records": 0}

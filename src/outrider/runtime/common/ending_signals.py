@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,9 +35,25 @@ COULD_NOT_START = 2
 NOT_REACHED, STOPPED = 1, 130
 # Holds the id of the process with which Outrider's processes end.
 PARENT_VARIABLE = "OUTRIDER_PARENT_PID"
+# Signals within this time of the first repeat its request: a terminal, a shell, a service manager and an
+# impatient person may each send one.
+REPEATED_S = 1.0
+
+Handler = Callable[[int, FrameType | None], Any]
+
+
+@dataclass
+class _FirstSignal:
+    """The time of the signal that later ones may repeat, on the monotonic clock."""
+
+    at_s: float = -math.inf
+
+    def is_repeated(self) -> bool:
+        return time.monotonic() - self.at_s < REPEATED_S
+
 
 _interrupted = threading.Event()
-Handler = Callable[[int, FrameType | None], Any]
+_first = _FirstSignal()
 
 
 def on_ending_signals(handler: Handler) -> dict[int, Any]:
@@ -85,14 +104,15 @@ def stopping_on_signals(stopping: threading.Event) -> Iterator[None]:
 def interrupted_by_signals() -> Iterator[None]:
     """Raise KeyboardInterrupt on an ending signal inside the context, so that the code closes its resources.
 
-    Does nothing outside the main thread.
+    Signals that repeat it within REPEATED_S are ignored, because they would interrupt the closing; a later
+    one raises again. Does nothing outside the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = on_ending_signals(lambda *_: signal.raise_signal(signal.SIGINT))
     _interrupted.clear()
-    signal.signal(signal.SIGINT, _interrupt)
+    _first.at_s = -math.inf
+    before = on_ending_signals(_interrupt)
     try:
         yield
     finally:
@@ -100,7 +120,23 @@ def interrupted_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _interrupt(*_: object) -> None:
+def exit_on_signals() -> None:
+    """Handle ending signals while the interpreter exits, where a KeyboardInterrupt would print a trace.
+
+    They are ignored for REPEATED_S. A later one ends the process at once, even if its exit hangs.
+    """
+    _first.at_s = time.monotonic()
+    on_ending_signals(lambda *_: None if _first.is_repeated() else os._exit(STOPPED))
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    """Raise KeyboardInterrupt. Other signals do so by SIGINT, which an event loop may handle instead."""
+    if number != signal.SIGINT:
+        signal.raise_signal(signal.SIGINT)
+        return
+    if _first.is_repeated():
+        return
+    _first.at_s = time.monotonic()
     _interrupted.set()
     raise KeyboardInterrupt
 

@@ -51,6 +51,10 @@ class Parameter:
             )
         if isinstance(value, (int, float)) and not self._in_range(value):
             raise ConfigError(f"{owner}: parameter {self.name}={value!r} must {self._range()}")
+        if isinstance(value, str) and not _is_text(value):
+            raise ConfigError(
+                f"{owner}: parameter {self.name}={value!r} has bytes that are no text: give another"
+            )
         if self.is_path and isinstance(value, str) and value.startswith("~"):
             return str(in_home(value))
         return value
@@ -100,6 +104,15 @@ class NodeSpec:
             names = ", ".join(unknown) + (f": did you mean {near}?" if near else ";")
             raise ConfigError(f"{self.name}: unknown parameter {names} known: {', '.join(sorted(known))}")
         return {name: p.checked(values.get(name, p.default), self.name) for name, p in known.items()}
+
+
+def _is_text(value: str) -> bool:
+    """Whether a text has an encoding: a word of the command line may hold bytes that are none."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_ros_own(name: str) -> bool:

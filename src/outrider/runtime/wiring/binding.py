@@ -16,6 +16,7 @@ from outrider.runtime.wiring.metrics import check_port
 from outrider.voice.speaking import check_voice
 from outrider.wire.endpoint import check_guarded
 from outrider.wire.keys import load_server_keys
+from outrider.wire.server import check_bindable
 
 SERVED = ("host", "port", "login", "token_file", "tls_cert", "tls_key")
 """The parameters of the console node that say where to serve."""
@@ -29,6 +30,8 @@ def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -
         load_server_keys(key_file)
     check_guarded(endpoint, key_file is not None)
     check_endpoint_free(endpoint)
+    if endpoint.startswith("tcp://"):
+        check_bindable(endpoint)
     if metrics_port:
         check_port(metrics_port)
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")

@@ -30,9 +30,7 @@ def _other_stops() -> re.Pattern[str]:
     """Return an expression for the orders in `phrases/other_stops.yaml`, the longest first."""
     file = files(__package__) / "phrases" / "other_stops.yaml"
     languages = yaml.safe_load(file.read_text(encoding="utf-8")).values()
-    orders = sorted(
-        {plain(visible(order)) for orders in languages for order in orders}, key=len, reverse=True
-    )
+    orders = {plain(visible(order)) for orders in languages for order in orders}
     return re.compile("|".join(map(_expression, sorted(orders, key=len, reverse=True))))
 
 
