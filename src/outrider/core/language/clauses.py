@@ -129,11 +129,8 @@ class Clauses(Motions):
 
     def _counts(self, group: str, previous: p.Step | None, corrected: bool, described: bool) -> bool:
         bare = group.removesuffix(_CORRECTED)
-        if (
-            bare in _VERBLESS
-            and previous is not None
-            and (previous.answers or isinstance(previous, p.Forget))
-        ):
+        has_verb = previous is not None and (previous.answers or isinstance(previous, p.Forget))
+        if bare in _VERBLESS and has_verb:
             return group == "again" and isinstance(previous, p.Forget | p.Where)
         if group == "again":
             return corrected or isinstance(previous, p.Find)
@@ -201,11 +198,8 @@ class Clauses(Motions):
         """Find a thing that the models know, with an article or "to" but no verb: "a chair", "to the cup"."""
         words = slots["thing"]
         has_article = self.book.without_article(words) != words or words != clause.text
-        return (
-            self._to_find(words, clause, room=False)
-            if has_article and self.names.names_known(words)
-            else None
-        )
+        is_known = has_article and self.names.names_known(words)
+        return self._to_find(words, clause, room=False) if is_known else None
 
     def _to_find(self, words: str, clause: Clause, room: bool) -> p.Step | None:
         """Return the step to find a thing that the models, the memory or a general model may know."""
@@ -240,16 +234,10 @@ class Clauses(Motions):
 
     def described(self, slots: Slots, clause: Clause) -> p.Step | None:
         """Return a way in words for a general model: it names something on the way, and sets no limits."""
-        names_something = any(word in self.book.articles for word in clause.words)
-        fits = _LEAST_DESCRIBED <= len(clause.words) <= _MOST_DESCRIBED and stop_words().isdisjoint(
-            clause.words
-        )
-        if (
-            self._is_final
-            or not names_something
-            or not fits
-            or self._holds_unsupported(clause.words, UNSUPPORTED)
-        ):
+        words = clause.words
+        names_something = any(word in self.book.articles for word in words)
+        fits = _LEAST_DESCRIBED <= len(words) <= _MOST_DESCRIBED and stop_words().isdisjoint(words)
+        if self._is_final or not names_something or not fits or self._holds_unsupported(words, UNSUPPORTED):
             return None
         return p.Follow(clause.text.strip())
 

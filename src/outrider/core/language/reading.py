@@ -281,9 +281,8 @@ class Reading:
         return self.book.denies([token.word for token in self.tokens])
 
     def _is_known(self, word: str) -> bool:
-        in_language = word in self.book.lexicon or word in self.book.unmended
-        known_things = self._vocabulary_words() if self.vocabulary else english_things()
-        return in_language or word in PUNCTUATION or word in known_things
+        things = self._vocabulary_words() if self.vocabulary else english_things()
+        return any(word in words for words in (self.book.lexicon, self.book.unmended, PUNCTUATION, things))
 
     def _mended(self, kept: Collection[str]) -> Iterator[tuple[str, Plan]]:
         """Yield plans within a few typing errors; none for a sentence that says what not to do."""

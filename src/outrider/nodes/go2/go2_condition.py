@@ -14,7 +14,7 @@ from collections.abc import Callable
 STATE_TOPIC, SLOW_STATE_TOPIC, LOW_STATE_TOPIC = "/sportmodestate", "/lf/sportmodestate", "/lf/lowstate"
 LOW_BATTERY_PERCENT = 15
 # How long other programs must be quiet before this one commands again.
-QUIET_S = 1.0
+OTHER_PROGRAM_S = 1.0
 MODES = (
     "idle",
     "balance stand",
@@ -105,8 +105,8 @@ class Go2Condition:
         self._other_call, self._other_call_s = call, self._clock()
 
     def other_program(self) -> str:
-        """Returns which other program's call was seen within OTHERS_S; empty if none was."""
-        if self._clock() - self._other_call_s >= QUIET_S:
+        """Returns which other program's call was seen within OTHER_PROGRAM_S; empty if none was."""
+        if self._clock() - self._other_call_s >= OTHER_PROGRAM_S:
             return ""
         remedy = "close the app or the other controller"
         return f"another program commands the robot ({self._other_call}): {remedy}"
