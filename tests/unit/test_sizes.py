@@ -1,4 +1,4 @@
-"""The limits on files, folders and functions, with their exceptions."""
+"""The limits on files, folders and functions, with their exceptions; the names of test files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "outrider"
 FILES = sorted(SOURCE.rglob("*.py"))
+TESTS = Path(__file__).resolve().parents[1]
 FILE_LINES, FOLDER_FILES, FUNCTION_LINES, MEDIAN_LINES = 350, 15, 45, 8
 LONG_FUNCTIONS = {
     "cli/benchmarks.py:bench_decoding",
@@ -46,3 +47,9 @@ def test_no_function_is_longer_than_the_bound_and_most_are_short() -> None:
     lengths = list(functions())
     assert {name for name, lines in lengths if lines > FUNCTION_LINES} <= LONG_FUNCTIONS
     assert statistics.median(lines for _, lines in lengths) <= MEDIAN_LINES
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """Pytest collects only one of them, and refuses `pytest` without a folder."""
+    names = Counter(file.name for file in TESTS.rglob("test_*.py"))
+    assert {name for name, number in names.items() if number > 1} == set()

@@ -73,9 +73,11 @@ def test_a_sign_that_shows_a_stop_is_one(said: str) -> None:
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
-        *(("go to the red chair 🙂", "find(red chair)"), ("👍🏽 turn left 🙏", "turn(30)")),
-        *(("um go to the uh red chair", "find(red chair)")),
-        *(("fahr ähm zum Stuhl", "find(chair)"), ("va euh à la chaise", "find(chair)")),
+        ("go to the red chair 🙂", "find(red chair)"),
+        ("👍🏽 turn left 🙏", "turn(30)"),
+        ("um go to the uh red chair", "find(red chair)"),
+        ("fahr ähm zum Stuhl", "find(chair)"),
+        ("va euh à la chaise", "find(chair)"),
         ("ve eh a la silla", "find(chair)"),
     ],
 )

@@ -95,10 +95,10 @@ def test_a_batch_that_fails_changes_no_session(pooled: QwenModel) -> None:
 def test_places_are_given_back_and_leave_no_trace(pooled: QwenModel) -> None:
     first = prefilled(pooled)
     expected = first[1].forward([3, 4, 5])
-    place = first[1]._cache.place
+    location = first[1]._cache.location
     del first[1]
     again = pooled.open_session()
-    assert again._cache.place == place
+    assert again._cache.location == location
     again.prefill(PROMPTS[1])
     assert torch.equal(again.forward([3, 4, 5]), expected)
 
