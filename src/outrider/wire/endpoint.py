@@ -58,8 +58,10 @@ def _check_path_free(endpoint: str, path: Path) -> None:
 
     Also for a path in a folder that does not exist.
     """
-    if not path.parent.is_dir():
-        raise ConfigError(f"endpoint {endpoint!r} is in a folder that does not exist: make it")
+    if not os.path.isdir(path.parent):  # noqa: PTH112
+        raise ConfigError(
+            f"endpoint {endpoint!r} is in a folder that does not exist or that is closed to this user: choose another"
+        )
     try:
         is_socket = stat.S_ISSOCK(path.lstat().st_mode)
     except OSError:  # nothing is there, or binding says why not

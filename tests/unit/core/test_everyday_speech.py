@@ -64,7 +64,19 @@ def test_what_only_names_an_order_of_another_language_is_no_stop(said: str) -> N
 
 
 @pytest.mark.parametrize(
-    "said", ["🚫", "🚫 go to the chair", "⏹️", "⏸", "🤚🏽", "🖐", "🙅‍♂️", "go to the chair ✋🏾"]
+    "said",
+    [
+        "🚫",
+        "🚫 go to the chair",
+        "⏹️",
+        "⏸",
+        "🤚🏽",
+        "🖐",
+        "🫷",
+        "go to the chair 🫸",
+        "🙅‍♂️",
+        "go to the chair ✋🏾",
+    ],
 )
 def test_a_sign_that_shows_a_stop_is_one(said: str) -> None:
     assert intents(said) == {"stop"}
@@ -86,10 +98,40 @@ def test_faces_and_sounds_say_nothing(said: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["go to the chair 👎", "go to the chair ❌", "turn left ➡️", "🙂", "move ➖ 2 m"]
+    "said",
+    [
+        "go to the chair 👎",
+        "go to the chair ❌",
+        "turn left ➡️",
+        "🙂",
+        "move ➖ 2 m",
+        "go to the chair ×",
+        "go to the chair ⊘",
+        "go to the chair 🤛",
+    ],
 )
 def test_other_signs_are_not_left_out_of_an_order(said: str) -> None:
     assert intents(said) == {"refused"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "turn a hundred um twenty degrees left",
+        "dreh dich um neunzig äh fünf grad nach links",
+        "gire noventa eh cinco grados a la izquierda",
+        "tourne de vingt euh cinq degrés à gauche",
+        "左转二十嗯五度",
+    ],
+)
+def test_a_sound_within_a_number_may_be_a_correction_and_is_refused(said: str) -> None:
+    assert intents(said) == {"refused"}
+    assert intents("turn um twenty degrees left") == {"turn(20)"}
+
+
+@pytest.mark.parametrize("said", ["go to stans room", "fahr nach Stans", "go to fermi lab", "where is chega"])
+def test_names_of_places_and_people_are_no_stops(said: str) -> None:
+    assert "stop" not in intents(said)
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,9 @@ def test_a_scan_that_turns_at_once_is_a_fault_until_it_is_back(turned_deg: float
     lidar = Lidar(ROOM, is_stamped)
     assert lidar.faults(20, Velocity(0.3, wz=0.5)) == {""}
     (fault,) = lidar.faults(50, Velocity(), turned_deg)
-    told = re.fullmatch(r"the scan turned at once by (\d+) deg: .*", fault)
-    assert told is not None
-    assert float(told[1]) == pytest.approx(abs(turned_deg), abs=6.0)
+    named = re.fullmatch(r"the scan turned at once by (\d+) deg: .*", fault)
+    assert named is not None
+    assert float(named[1]) == pytest.approx(abs(turned_deg), abs=6.0)
     lidar.faults(12, Velocity())
     assert lidar.faults(3, Velocity()) == {""}
 
@@ -80,8 +80,33 @@ def test_somebody_who_steps_near_turns_no_scan(share: float, rays: int) -> None:
     watch, step_rad = SuddenTurn(), math.radians(1.0)
     for shift in (0, 40, 90, 170):
         near = np.roll(np.where(np.arange(rays) < share * rays, 1.0, 3.0), shift)
-        for at, told in enumerate([np.full(rays, 3.0), near, near, np.full(rays, 3.0)]):
-            assert watch.fault(told, step_rad, BEGIN_S + PERIOD_S * at) == ""
+        for number, ranges in enumerate([np.full(rays, 3.0), near, near, np.full(rays, 3.0)]):
+            assert watch.fault(ranges, step_rad, BEGIN_S + PERIOD_S * number) == ""
+
+
+def test_a_turned_scan_stays_a_fault_when_its_driver_sends_a_ray_more_or_less() -> None:
+    rng = np.random.default_rng(4)
+    scan, check = rng.uniform(1.0, 6.0, 360), SuddenTurn()
+    assert check.fault(scan, math.radians(1.0), BEGIN_S) == ""
+    for number in range(1, 7):
+        turned = np.roll(scan, 90)
+        ranges = (turned, np.append(turned, turned[0]), turned[:-1])[number % 3]
+        assert "turned at once by 90 deg" in check.fault(ranges, math.radians(1.0), BEGIN_S + 0.1 * number)
+
+
+@pytest.mark.parametrize("rays", [360, 1000, 1440])
+def test_people_who_walk_up_in_the_open_turn_no_scan(rays: int) -> None:
+    """Nothing else is in reach: one person at the place of another is no turn of the surroundings."""
+    check, width = SuddenTurn(), rays // 11
+
+    def scan(first_m: float, second_m: float) -> np.ndarray:
+        ranges = np.full(rays, math.inf)
+        ranges[:width], ranges[rays // 3 : rays // 3 + width] = first_m, second_m
+        return ranges
+
+    for number in range(6):
+        ranges = scan(2.4 - 0.3 * number, 2.7 - 0.3 * number)
+        assert check.fault(ranges, math.tau / rays, BEGIN_S + 0.2 * number) == ""
 
 
 @pytest.mark.lengthy

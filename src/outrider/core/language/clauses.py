@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +14,7 @@ from outrider.core.language.unsupported import why_unsupported
 from outrider.core.language.words.amounts import Token
 from outrider.core.language.words.phrase_group import PhraseGroup
 from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
-from outrider.core.language.words.signs import PUNCTUATION
+from outrider.core.language.words.signs import PUNCTUATION, is_symbol
 from outrider.core.language.words.unsupported_words import ANYWHERE, IN_NAMES, UNSUPPORTED
 
 AT_NUMBER = "at a number, which may change it: "
@@ -283,7 +282,7 @@ class Clauses(Motions):
 
     def _is_unsupported_order(self, words: Sequence[str]) -> bool:
         """Return whether an order holds what no motion can obey, or a symbol such as a red cross."""
-        symbol = next((word for word in words if unicodedata.category(word[0]) == "So"), None)
+        symbol = next((word for word in words if is_symbol(word[0])), None)
         if symbol is None or symbol in self.book.words("degrees"):
             return self._holds_unsupported(words, ANYWHERE)
         self._refuse_all(_SYMBOL.format(symbol))

@@ -78,16 +78,17 @@ def kill_writers(path: Path, kills: int, seed: int, key_file: Path | None = None
     for _ in tracked(range(kills), "kills"):
         reader, writer = context.Pipe(duplex=False)
         process = context.Process(target=_write_until_killed, args=(path, key_file, writer), daemon=True)
-        with interrupts_blocked():
-            process.start()
-        writer.close()
         num_wanted, pause_s = int(rng.integers(1, 30)), float(rng.uniform(0.0, 0.004))
         try:
+            with interrupts_blocked():
+                process.start()
+            writer.close()
             acknowledged |= _read_ids(reader, num_wanted)
             time.sleep(pause_s)
-        finally:
-            process.kill()  # also at an interrupt: it must not write to a folder that is being removed
-            process.join()
+        finally:  # also at an interrupt: it must not write to a folder that is being removed
+            if process.pid is not None:
+                process.kill()
+                process.join()
         acknowledged |= _read_ids(reader, 1_000_000)
         _check_kept(path, key_file, acknowledged)
     return {"kills": kills, "acknowledged_records": len(acknowledged), "lost_records": 0}

@@ -16,11 +16,13 @@ from outrider.navigation.sensing.transforms import Matrix
 # How far a scan may turn from one to the next: by JUMP_RAD, and as fast as a robot or a lidar turns.
 JUMP_RAD, MAX_PAN_RPS = math.radians(15.0), 3.0
 # Two scans match if a share MOST of their rays differs by less than ALIKE_M. They do not if the median
-# difference is more than UNLIKE times as much plus UNLIKE_M. They are compared at turns SHIFT_RAD apart.
-MOST, ALIKE_M, UNLIKE, UNLIKE_M, SHIFT_RAD = 0.75, 0.12, 3.0, 0.2, math.radians(1.0)
-# The least number of rays with a measurement in both scans. Of a scan that is no whole circle, at most
-# PART_SHARE of the rays may be without a counterpart: somebody near may hide the others.
-LEAST_RAYS, PART_SHARE, WHOLE_RAD = 30, 0.3, math.tau - 0.2
+# difference is more than UNLIKE times as much plus UNLIKE_M. They are compared at turns SHIFT_RAD apart,
+# in about NUM_RAYS rays: the check runs in the thread that also takes the stops.
+MOST, ALIKE_M, UNLIKE, UNLIKE_M, SHIFT_RAD, NUM_RAYS = 0.75, 0.12, 3.0, 0.2, math.radians(1.0), 120
+# The least number, and the least share, of the compared rays with a measurement in both scans: two people
+# in the open are no surroundings. Of a scan that is no whole circle, at most PART_SHARE of the rays may be
+# without a counterpart: somebody near may hide the others.
+LEAST_RAYS, LEAST_SHARE, PART_SHARE, WHOLE_RAD = 30, 0.25, 0.3, math.tau - 0.2
 TURNED_AT_ONCE = "the scan turned at once by {:.0f} deg: fasten the lidar, and restart its driver"
 
 
@@ -38,10 +40,11 @@ class SuddenTurn:
         """Returns why a scan cannot follow the last one, or an empty text.
 
         `ranges` (N,) are in `RangeScan`'s convention, `step_rad` is their angle increment. `made_s`
-        is by the scan's stamp, since scans may arrive in bursts. The scans have the same angles.
+        is by the scan's stamp, since scans may arrive in bursts. The scans have the same angles, but some
+        drivers send a ray more or less.
         """
-        if self._before is None or len(self._before[0]) != len(ranges):
-            self._before, self._turned_rad = (ranges, made_s), 0.0
+        if self._before is None:
+            self._before = ranges, made_s
             return ""
         before, before_s = self._before
         within_rad = JUMP_RAD
@@ -58,41 +61,49 @@ class SuddenTurn:
 
 def _turn_rad(before: Matrix, now: Matrix, step_rad: float, within_rad: float) -> float:
     """Returns by how much a scan has turned, if by more than `within_rad`; else 0."""
-    if not UNLIKE_M < _off_m(before, now, 0, step_rad)[0] < math.inf:
+    (unturned_m,), _ = _differences(before, now, np.zeros(1, int), step_rad)
+    if not UNLIKE_M < unturned_m < math.inf:
         return 0.0
     near_m = _near_m(before, now, step_rad, within_rad)
     shifts = _shifts(len(now), step_rad, within_rad, math.pi)
-    offs = [(_off_m(before, now, shift, step_rad)[1], abs(shift * step_rad)) for shift in shifts]
-    far_m, turned_rad = min(offs, default=(math.inf, 0.0))
-    return turned_rad if far_m < ALIKE_M and near_m > UNLIKE * far_m + UNLIKE_M else 0.0
+    if near_m <= UNLIKE_M or not len(shifts):
+        return 0.0
+    _, most_m = _differences(before, now, shifts, step_rad)
+    best = int(np.argmin(most_m))
+    is_turned = most_m[best] < ALIKE_M and near_m > UNLIKE * most_m[best] + UNLIKE_M
+    return abs(float(shifts[best]) * step_rad) if is_turned else 0.0
 
 
 def _near_m(before: Matrix, now: Matrix, step_rad: float, within_rad: float) -> float:
     """Returns the least median difference for a turn within an angle."""
-    shifts = _shifts(len(now), step_rad, 0.0, within_rad)
-    return min(_off_m(before, now, shift, step_rad)[0] for shift in shifts)
+    return float(_differences(before, now, _shifts(len(now), step_rad, 0.0, within_rad), step_rad)[0].min())
 
 
-def _shifts(number: int, step_rad: float, least_rad: float, most_rad: float) -> list[int]:
+def _shifts(number: int, step_rad: float, least_rad: float, most_rad: float) -> Matrix:
     """Returns the numbers of rays, either way, by which a scan shifts when it turns by such an angle."""
     is_whole = number * abs(step_rad) > WHOLE_RAD
     last = min(int(most_rad / abs(step_rad)), number - 1 if is_whole else int(PART_SHARE * number))
     counts = range(math.ceil(least_rad / abs(step_rad)), last + 1, max(1, round(SHIFT_RAD / abs(step_rad))))
-    return [*counts, *(-count for count in counts if count)]
+    return np.array([*counts, *(-count for count in counts if count)], int)
 
 
-def _off_m(before: Matrix, now: Matrix, shift: int, step_rad: float) -> tuple[float, float]:
-    """Returns the median difference between the ranges (N,) of two scans, and what MOST differ by at most.
+def _differences(before: Matrix, now: Matrix, shifts: Matrix, step_rad: float) -> tuple[Matrix, Matrix]:
+    """Returns the median difference between two scans at each shift (S,), and what MOST differ by at most.
 
-    The scan before is shifted by a number of rays. Both are infinite if too few rays are common.
+    The scan before is shifted by so many rays. Both are infinite if too few rays are common.
     """
-    shifted = np.roll(before, -shift)
-    if len(now) * abs(step_rad) <= WHOLE_RAD and shift:
-        shifted[slice(-shift, None) if shift > 0 else slice(0, -shift)] = math.nan
+    number = min(len(before), len(now))
+    rays = np.arange(0, number, max(1, number // NUM_RAYS))
+    shifted = rays + shifts[:, None]
+    counterparts = before[shifted % number]
+    if number * abs(step_rad) <= WHOLE_RAD:
+        counterparts[(shifted < 0) | (shifted >= number)] = math.nan
     with np.errstate(invalid="ignore"):
-        off_m = np.abs(now - shifted)
-    off_m = off_m[np.isfinite(off_m)]
-    if len(off_m) < LEAST_RAYS:
-        return math.inf, math.inf
-    median_m, most_m = np.quantile(off_m, (0.5, MOST))
-    return float(median_m), float(most_m)
+        sorted_m = np.abs(now[rays] - counterparts)
+    sorted_m[np.isnan(sorted_m)] = math.inf
+    sorted_m.sort(axis=1)
+    counts = np.isfinite(sorted_m).sum(axis=1)
+    enough = counts >= max(LEAST_RAYS, LEAST_SHARE * len(rays))
+    at_share = (sorted_m[np.arange(len(shifts)), (share * (counts - 1)).astype(int)] for share in (0.5, MOST))
+    median_m, most_m = (np.where(enough, value, math.inf) for value in at_share)
+    return median_m, most_m

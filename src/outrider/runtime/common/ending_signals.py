@@ -9,6 +9,7 @@ import math
 import os
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -123,10 +124,26 @@ def interrupted_by_signals() -> Iterator[None]:
 def exit_on_signals() -> None:
     """Handle ending signals while the interpreter exits, where a KeyboardInterrupt would print a trace.
 
-    They are ignored for REPEATED_S. A later one ends the process at once, even if its exit hangs.
+    Signals that repeat an earlier one are ignored. A later one ends the process at once, even if its exit
+    hangs; one that is the first does so after REPEATED_S, so that an exit can still finish.
     """
+    signal.signal(signal.SIGALRM, _end_at_once)
+    on_ending_signals(_end_exit)
+
+
+def _end_exit(number: int, frame: FrameType | None) -> None:
+    if _first.is_repeated():
+        return
+    if math.isfinite(_first.at_s):
+        _end_at_once(number, frame)
     _first.at_s = time.monotonic()
-    on_ending_signals(lambda *_: None if _first.is_repeated() else os._exit(STOPPED))
+    signal.setitimer(signal.ITIMER_REAL, REPEATED_S)
+
+
+def _end_at_once(number: int, frame: FrameType | None) -> None:
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    os._exit(STOPPED)
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:

@@ -17,7 +17,7 @@ _MOST_LETTERS = 40
 _NO_LETTER = re.compile(r"[\W_]+")
 _LOOK_ALIKE = str.maketrans("01345@$7орсстаеѕορτα", "oleasastopsctaesopta")
 """Digits, signs and letters of other alphabets, and the Latin letters that they look like."""
-_SIGNS = dict.fromkeys(map(ord, "🛑✋🤚🖐⛔🚫🙅⏹⏸"), " stop ") | {
+_SIGNS = dict.fromkeys(map(ord, "🛑✋🤚🖐🫷🫸⛔🚫🙅⏹⏸"), " stop ") | {
     first + at: chr(ord("a") + at) for first in (0x1F130, 0x1F150, 0x1F170) for at in range(26)
 }
 """Signs that order a stop, and letters in squares and circles, which do not count as letters otherwise."""

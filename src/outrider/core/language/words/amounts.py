@@ -68,6 +68,12 @@ class Numerals:
         """All words in which a number is said."""
         return (*self.values, *self.multipliers, *self.fillers, *self.joiners, *self.points)
 
+    def surround(self, tokens: Sequence[Token], span: range) -> bool:
+        """Return whether words for numbers are on both sides of a span: "twenty uh five" may be corrected."""
+        before, after = tokens[: span.start][-1:], tokens[span.stop :][:1]
+        numbers = self.values.keys() | self.multipliers.keys()
+        return bool(before and after) and {before[0].word, after[0].word} <= numbers
+
     def read(self, tokens: Sequence[str]) -> float | None:
         """Return the number that the words say; None if they are not one plain number.
 

@@ -242,12 +242,11 @@ class Phrasebook:
         return classes(self._data, self.numerals, self._any)
 
     def without_asides(self, tokens: Sequence[Token]) -> list[Token]:
-        """Return tokens without polite words that may be anywhere, such as "please"."""
+        """Return tokens without words that may be anywhere but within a number, such as "please" and "uh"."""
         text = joined(tokens)
         spans = (match.span() for match in self._asides.finditer(text))
-        aside = {
-            at for start, end in spans for at in range(text.count(" ", 0, start), text.count(" ", 0, end))
-        }
+        ranges = [range(text.count(" ", 0, start), text.count(" ", 0, end)) for start, end in spans]
+        aside = {at for span in ranges for at in span if not self.numerals.surround(tokens, span)}
         return [token for at, token in enumerate(tokens) if at not in aside]
 
     def key_of(self, use: str, word: str) -> str:

@@ -21,6 +21,7 @@ _PLAIN_SIGNS = str.maketrans(
         "⋯": ".",
     }
 )
+_SYMBOL_CATEGORIES = {"So", "Sm", "Sk", "Cn", "Co"}
 _MARKS_OF_NO_SCRIPT = ("COMBINING ", "VARIATION SELECTOR")
 """How the names of accents begin; the vowels of Thai and Hindi are marks too, but parts of their words."""
 _FILLERS = "\u115f\u1160\u3164\uffa0"  # invisible letters
@@ -64,3 +65,8 @@ def visible(text: str) -> str:
 def _shows_nothing(c: str) -> bool:
     is_mark = unicodedata.category(c) == "Mn" and unicodedata.name(c, "").startswith(_MARKS_OF_NO_SCRIPT)
     return c in _FILLERS or is_mark or unicodedata.category(c) in ("Cf", "Me")
+
+
+def is_symbol(character: str) -> bool:
+    """Return whether a character is a symbol outside ASCII, or one that this Python does not know yet."""
+    return not character.isascii() and unicodedata.category(character) in _SYMBOL_CATEGORIES

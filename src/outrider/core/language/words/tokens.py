@@ -13,7 +13,8 @@ _SIGNS_IN_WORDS = str.maketrans({"’": "'", "‐": "-"})
 _FACES = (
     *range(0x1F600, 0x1F645),
     *range(0x1F910, 0x1F916),
-    *range(0x1F917, 0x1F92F),
+    0x1F917,
+    *range(0x1F920, 0x1F92F),
     *range(0x1F970, 0x1F97B),
 )
 _UNSAID = frozenset([*'"“”„«»¿¡:', *"👍👋🙏", *"🏻🏼🏽🏾🏿", *map(chr, _FACES)])
