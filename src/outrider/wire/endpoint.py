@@ -59,9 +59,8 @@ def _check_path_free(endpoint: str, path: Path) -> None:
     Also for a path in a folder that does not exist.
     """
     if not os.path.isdir(path.parent):  # noqa: PTH112
-        raise ConfigError(
-            f"endpoint {endpoint!r} is in a folder that does not exist or that is closed to this user: choose another"
-        )
+        why = "is in a folder that does not exist or is closed to this user: choose another"
+        raise ConfigError(f"endpoint {endpoint!r} {why}")
     try:
         is_socket = stat.S_ISSOCK(path.lstat().st_mode)
     except OSError:  # nothing is there, or binding says why not
