@@ -38,7 +38,7 @@ class Besieged:
     def __init__(self, seed: int) -> None:
         self.target, self.draft = toy_pair(seed, 0.7, eos_bias=-3.0)
         self.service = VerifierService(self.target, CloudLimits(idle_s=30.0), clock=self._clock)
-        self.service.listen(lambda: self._attack(FRAMES_PER_EXIT))
+        self.service.set_poll(lambda: self._attack(FRAMES_PER_EXIT))
         self.seen: Counter[str] = Counter()
         self.seen_by_edges: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()

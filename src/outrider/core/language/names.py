@@ -156,11 +156,11 @@ class Names:
         """Return why words of a clause cannot be the name of a thing to find; empty if they can."""
         never, bare = self.book.words("never_in_things"), self.bare(words)
         named = itertools.takewhile(lambda word: word not in never, words.split())
-        clash, statement = self.contradiction(words), self.statement_in(" ".join(named))
+        clash, stated = self.contradiction(words), self.statement_in(" ".join(named))
         if clash:
             return 'says "{}" and "{}" of one thing: say one of them'.format(*clash)
-        if statement:
-            return f'says "{statement}" of a thing, which is no order: say what to find, and no more'
+        if stated:
+            return f'says "{stated}" of a thing, which is no order: say what to find, and no more'
         counts = (self.book.numerals.values.get(word, 1.0) for word in bare[:1])
         if self.vocabulary is None and any(count != 1.0 for count in counts):
             return f'says "{bare[0]}": one thing is found at a time'

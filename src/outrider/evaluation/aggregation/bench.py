@@ -116,10 +116,12 @@ def _measure_regime(
         summary = summarise(rows)
         _add_latencies(table, f"{name}, {where}", regime, rows, delayed_links == "server")
         notes += _summary_lines(f"{name}, {where}", summary)
-        methods = {method: [asdict(figures) for figures in row] for method, row in rows.items()}
+        methods = {method: [asdict(delay_figures) for delay_figures in row] for method, row in rows.items()}
         result[delayed_links] = {"methods": methods, "summary": summary}
         if plots is not None:
-            curves = {method: [figures.token_ms for figures in row] for method, row in rows.items()}
+            curves = {
+                method: [delay_figures.token_ms for delay_figures in row] for method, row in rows.items()
+            }
             draw_ablation(
                 plots / f"{name}_{delayed_links}.png",
                 f"{name}: ms a token",

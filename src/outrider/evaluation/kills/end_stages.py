@@ -209,7 +209,7 @@ class SupervisedStage(RobotStage):
         self._pids = json.loads(self.supervisor_process.stdout.readline() or "{}")
 
     def __exit__(self, *_: object) -> None:
-        if hasattr(self, "holder"):
+        if hasattr(self, "supervisor_process"):
             self.supervisor_process.terminate()
             self.supervisor_process.communicate()
             deadline_s = time.monotonic() + ORPHANS_ENDED_S

@@ -146,7 +146,7 @@ class Go2Command:
         self._command(self._sport, go2_api.STOP_MOVE, "", self._on_stop)
 
     def close(self) -> None:
-        """Restore the obstacle avoidance's state. Blocks for at most three times GIVE_BACK_S."""
+        """Restore the obstacle avoidance's state. Blocks for at most three times RESTORE_S."""
         if self._stop_due:
             self._send_stop()
         if self._avoidance is None or self._avoided_before is None:

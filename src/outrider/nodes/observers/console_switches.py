@@ -43,8 +43,8 @@ class ConsoleSwitches:
         parameters = [
             Parameter(name, value=value).to_parameter_msg() for name, value in _parameters_of(request).items()
         ]
-        request = SetParametersAtomically.Request(parameters=parameters)
-        self._client.call_async(request).add_done_callback(on_answer)
+        message = SetParametersAtomically.Request(parameters=parameters)
+        self._client.call_async(message).add_done_callback(on_answer)
 
     def news(self, values: Mapping[str, str]) -> Switches | None:
         """Returns the values in the navigator's diagnostics; None if they are not new."""
