@@ -251,7 +251,7 @@ def measure_sharing(
 def measure_published(
     robots: Sequence[int] = FLEET_SIZES, tokens: int = TEXT_TOKENS
 ) -> dict[str, list[list[Served]]]:
-    """Returns what fleets of these sizes get from FSD's server, for each of PUBLISHED_METHODS and its batchings.
+    """Returns what fleets of these sizes get of FSD's server, for each of PUBLISHED_METHODS and batching.
 
     `tokens`: the length of a text.
     """
