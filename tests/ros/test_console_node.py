@@ -318,7 +318,7 @@ class Lenses:
         self.seen_by: list[CameraModel | None] = []
         self.pictures = 0
 
-    def see_by(self, lens: CameraModel | None) -> None:
+    def set_camera_model(self, lens: CameraModel | None) -> None:
         self.seen_by.append(lens)
 
     def show_picture(self, _: bytes) -> None:
