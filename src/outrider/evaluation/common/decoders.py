@@ -9,7 +9,6 @@ from pathlib import Path
 from outrider.core.ports import TextDecoder
 from outrider.decoding.config import DecodingConfig
 from outrider.runtime.datasets.held_out import load_pair
-from outrider.runtime.wiring.decoders import local_decoder
 
 
 @lru_cache(maxsize=1)
@@ -18,7 +17,9 @@ def decoder_of(model: str, folder: Path) -> TextDecoder:
 
     Raises ModelError if the folder does not hold it.
     """
-    from outrider.models import load_model  # takes seconds to import; not every evaluation needs it
+    # Both take seconds to import, and not every evaluation needs them.
+    from outrider.models import load_model
+    from outrider.runtime.wiring.decoders import local_decoder
 
     if model == "pair":
         pair = load_pair(folder)

@@ -14,6 +14,7 @@ from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.language.words.things import Thing
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.protocol.validation import require_choice
+from outrider.evaluation.common.decoders import decoder_of
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
@@ -119,8 +120,6 @@ def evaluate_frames(
         if folder is None
         else chosen_tasks(read_tasks(folder), poses)
     )
-    from outrider.evaluation.common.decoders import decoder_of  # seconds to import
-
     decoder = decoder_of(model, models_folder(models))
     answers = [Answer(task, decoder.decode(_request(task)).text) for task in tracked(tasks, "answers")]
     sets = dict.fromkeys(task.picture_set for task in tasks)
