@@ -110,6 +110,8 @@ def repeat():
     if place == "late":
         time.sleep(REPEATED_S)
     os.kill(os.getpid(), second)
+    if place == "hanging":
+        time.sleep(30.0)
     open("closed", "x").close()
 @contextlib.contextmanager
 def resource():
@@ -120,13 +122,17 @@ def resource():
             repeat()
 def app():
     with interrupted_by_signals(), resource():
-        os.kill(os.getpid(), first)
+        if place != "hanging":
+            os.kill(os.getpid(), first)
 if place != "while closing":
     atexit.register(repeat)
 cli.app = app
 __main__.main()
 """
-"""A command that gets a second signal while it closes its resources or exits, or late."""
+"""A command that gets a second signal while it closes its resources or exits, or late.
+
+"hanging": its only signal, in an exit that hangs.
+"""
 
 
 @pytest.mark.parametrize("place", ["while closing", "while exiting"])
@@ -138,8 +144,9 @@ def test_a_repeated_signal_neither_disturbs_an_end_nor_leaves_a_trace(first, sec
 
 
 @pytest.mark.lengthy
-def test_a_later_signal_ends_an_exit_that_hangs(tmp_path):
-    command = [sys.executable, "-c", REPEATED, "SIGINT", "SIGINT", "late"]
+@pytest.mark.parametrize("place", ["late", "hanging"])
+def test_a_later_or_only_signal_ends_an_exit_that_hangs(place, tmp_path):
+    command = [sys.executable, "-c", REPEATED, "SIGINT", "SIGINT", place]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (130, "") and not (tmp_path / "closed").exists()
 

@@ -139,7 +139,7 @@ class AdaptivePolicy(FixedPolicy):
     def on_exit(
         self, job: Verify, hint: ExitHint, view: DraftView, longest: int, now_s: float
     ) -> Sequence[Outcome]:
-        """Return the outcomes that are worth their bytes; check whether to restart for one of them."""
+        """Return the outcomes to send as hints; check whether to restart for one of them."""
         observed = self._predictions.observe(hint)
         outcomes = self._predictions.outcomes(observed, job.draft)
         self._exit_outcomes = outcomes

@@ -15,14 +15,16 @@ from outrider.navigation.sensing.transforms import Matrix
 
 # How far a scan may turn from one to the next: by JUMP_RAD, and as fast as a robot or a lidar turns.
 JUMP_RAD, MAX_PAN_RPS = math.radians(15.0), 3.0
-# Two scans match if a share MOST of their rays differs by less than ALIKE_M. They do not if the median
-# difference is more than UNLIKE times as much plus UNLIKE_M. They are compared at turns SHIFT_RAD apart,
-# in about NUM_RAYS rays: the check runs in the thread that also takes the stops.
-MOST, ALIKE_M, UNLIKE, UNLIKE_M, SHIFT_RAD, NUM_RAYS = 0.75, 0.12, 3.0, 0.2, math.radians(1.0), 120
+# Two scans match if a share MATCH_SHARE of their rays differs by less than MATCH_M. They do not match if the
+# median difference is more than MISMATCH_FACTOR times as much plus MISMATCH_M.
+MATCH_SHARE, MATCH_M, MISMATCH_FACTOR, MISMATCH_M = 0.75, 0.12, 3.0, 0.2
+# Scans are compared at turns SHIFT_RAD apart, in about NUM_RAYS rays: the check runs in the thread that also
+# handles stops.
+SHIFT_RAD, NUM_RAYS = math.radians(1.0), 120
 # The least number, and the least share, of the compared rays with a measurement in both scans: two people
 # in the open are no surroundings. Of a scan that is no whole circle, at most PART_SHARE of the rays may be
 # without a counterpart: somebody near may hide the others.
-LEAST_RAYS, LEAST_SHARE, PART_SHARE, WHOLE_RAD = 30, 0.25, 0.3, math.tau - 0.2
+MIN_RAYS, MIN_SHARE, PART_SHARE, WHOLE_RAD = 30, 0.25, 0.3, math.tau - 0.2
 TURNED_AT_ONCE = "the scan turned at once by {:.0f} deg: fasten the lidar, and restart its driver"
 
 
@@ -51,7 +53,7 @@ class SuddenTurn:
         if not self._turned_rad:
             within_rad += MAX_PAN_RPS * max(0.0, made_s - before_s)
             self._turned_rad = _turn_rad(before, ranges, step_rad, within_rad)
-        elif _near_m(before, ranges, step_rad, within_rad) <= UNLIKE_M:
+        elif _near_m(before, ranges, step_rad, within_rad) <= MISMATCH_M:
             self._turned_rad = 0.0
         if self._turned_rad:
             return TURNED_AT_ONCE.format(math.degrees(self._turned_rad))
@@ -62,15 +64,15 @@ class SuddenTurn:
 def _turn_rad(before: Matrix, now: Matrix, step_rad: float, within_rad: float) -> float:
     """Returns by how much a scan has turned, if by more than `within_rad`; else 0."""
     (unturned_m,), _ = _differences(before, now, np.zeros(1, int), step_rad)
-    if not UNLIKE_M < unturned_m < math.inf:
+    if not MISMATCH_M < unturned_m < math.inf:
         return 0.0
     near_m = _near_m(before, now, step_rad, within_rad)
     shifts = _shifts(len(now), step_rad, within_rad, math.pi)
-    if near_m <= UNLIKE_M or not len(shifts):
+    if near_m <= MISMATCH_M or not len(shifts):
         return 0.0
-    _, most_m = _differences(before, now, shifts, step_rad)
-    best = int(np.argmin(most_m))
-    is_turned = most_m[best] < ALIKE_M and near_m > UNLIKE * most_m[best] + UNLIKE_M
+    _, match_m = _differences(before, now, shifts, step_rad)
+    best = int(np.argmin(match_m))
+    is_turned = match_m[best] < MATCH_M and near_m > MISMATCH_FACTOR * match_m[best] + MISMATCH_M
     return abs(float(shifts[best]) * step_rad) if is_turned else 0.0
 
 
@@ -88,9 +90,10 @@ def _shifts(number: int, step_rad: float, least_rad: float, most_rad: float) -> 
 
 
 def _differences(before: Matrix, now: Matrix, shifts: Matrix, step_rad: float) -> tuple[Matrix, Matrix]:
-    """Returns the median difference between two scans at each shift (S,), and what MOST differ by at most.
+    """Returns two differences (S,) of the scans at each shift: the median, and that of the share MATCH_SHARE.
 
-    The scan before is shifted by so many rays. Both are infinite if too few rays are common.
+    `shifts` (S,) are the numbers of rays by which the scan before is shifted. Both differences are infinite
+    if too few rays have a measurement in both scans.
     """
     number = min(len(before), len(now))
     rays = np.arange(0, number, max(1, number // NUM_RAYS))
@@ -103,7 +106,9 @@ def _differences(before: Matrix, now: Matrix, shifts: Matrix, step_rad: float) -
     sorted_m[np.isnan(sorted_m)] = math.inf
     sorted_m.sort(axis=1)
     counts = np.isfinite(sorted_m).sum(axis=1)
-    enough = counts >= max(LEAST_RAYS, LEAST_SHARE * len(rays))
-    at_share = (sorted_m[np.arange(len(shifts)), (share * (counts - 1)).astype(int)] for share in (0.5, MOST))
-    median_m, most_m = (np.where(enough, value, math.inf) for value in at_share)
-    return median_m, most_m
+    enough = counts >= max(MIN_RAYS, MIN_SHARE * len(rays))
+    at_share = (
+        sorted_m[np.arange(len(shifts)), (share * (counts - 1)).astype(int)] for share in (0.5, MATCH_SHARE)
+    )
+    median_m, match_m = (np.where(enough, value, math.inf) for value in at_share)
+    return median_m, match_m
