@@ -175,8 +175,8 @@ def test_under_nohup_the_end_of_the_terminal_is_no_end() -> None:
     code = (
         "import os, signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "from outrider.nodes.common.process_exit import Ending\n"
-        "ending = Ending(); os.kill(os.getpid(), signal.SIGHUP); print(ending.requested.is_set())\n"
-        "os.kill(os.getpid(), signal.SIGQUIT); print(ending.requested.is_set())"
+        "ending = Ending(); os.kill(os.getpid(), signal.SIGHUP); print(ending.requested.wait(0.5))\n"
+        "os.kill(os.getpid(), signal.SIGQUIT); print(ending.requested.wait(60.0))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ended.stdout.split() == ["False", "True"]

@@ -182,7 +182,7 @@ with stopping_on_signals(stopping):
     say("ready")
     sys.stdin.readline()
     {says}
-    assert stopping.is_set()
+    assert stopping.wait(60.0)
     say("to nobody")
     Path("report.json").write_text("whole")
 """
@@ -236,3 +236,35 @@ def test_what_loses_its_terminal_leaves_its_report(tmp_path):
     assert b"ready" in os.read(ours, 100)
     os.close(ours)
     assert process.wait(60.0) == 0 and (tmp_path / "report.json").read_text() == "whole"
+
+
+WITHIN_WAIT = """
+import contextlib, signal, sys, threading
+{setup}
+def trace(frame, what, _):
+    if frame.f_code is threading.Condition.wait.__code__:
+        sys.settrace(None)
+        signal.raise_signal(signal.SIGTERM)
+with context:
+    sys.settrace(trace)
+    print(event.wait(60.0), flush=True)
+"""
+"""Sends the signal where `Event.wait` holds the lock of the event."""
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "from outrider.runtime.common.ending_signals import stopping_on_signals\n"
+        "event = threading.Event(); context = stopping_on_signals(event)",
+        "from outrider.nodes.common.process_exit import Ending\n"
+        "event = Ending().requested; context = contextlib.nullcontext()",
+        "from outrider.runtime.wiring.decoders import _begin_process\n"
+        "event, loaded = _begin_process(); loaded.set(); context = contextlib.nullcontext()",
+    ],
+    ids=["context", "node", "verifier"],
+)
+def test_a_signal_within_the_wait_for_it_ends_the_wait(setup):
+    code = WITHIN_WAIT.format(setup=setup)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "True\n", ended.stderr

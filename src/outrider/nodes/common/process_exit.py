@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Iterator
 
-from outrider.runtime.common.ending_signals import on_ending_signals, when_parent_ends
+from outrider.runtime.common.ending_signals import on_ending_signals, set_in_handler, when_parent_ends
 
 # The interpreter's exit status after an uncaught exception.
 BROKEN = 1
@@ -59,6 +59,7 @@ class Ending:
     def __init__(self) -> None:
         self.requested = threading.Event()
         self.status = 0
+        self._is_signalled = False
         self._interrupts = False
         on_ending_signals(self._on_signal)
         threading.excepthook = self._on_thread_error
@@ -69,14 +70,15 @@ class Ending:
         """Inside, a request to end raises KeyboardInterrupt, once; also a request from before."""
         self._interrupts = True
         try:
-            if self.requested.is_set():
+            if self._is_signalled or self.requested.is_set():
                 raise KeyboardInterrupt
             yield
         finally:
             self._interrupts = False
 
     def _on_signal(self, *_: object) -> None:
-        self.requested.set()
+        self._is_signalled = True
+        set_in_handler(self.requested)
         if self._interrupts:
             self._interrupts = False
             raise KeyboardInterrupt

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import errno
 import math
@@ -48,17 +49,19 @@ class _FirstSignal:
     """The time of the signal that later ones may repeat, on the monotonic clock."""
 
     at_s: float = -math.inf
+    has_interrupted: bool = False
 
     def is_repeated(self) -> bool:
         return time.monotonic() - self.at_s < REPEATED_S
 
 
-_interrupted = threading.Event()
 _first = _FirstSignal()
 
 
 def on_ending_signals(handler: Handler) -> dict[int, Any]:
     """Handle every ending signal. Returns the previous handlers. SIGHUP stays ignored under nohup.
+
+    A handler must take no lock; see `set_in_handler`.
 
     Once the terminal has gone, output is discarded: a failed write must not abort work before its results
     are saved.
@@ -87,13 +90,22 @@ def _leave_lost_terminal() -> None:
                     os.dup2(nowhere.fileno(), descriptor)
 
 
+def set_in_handler(event: threading.Event) -> None:
+    """Set an event on behalf of a signal handler, in another thread, and so a moment later.
+
+    The handler may have interrupted `event.wait` where it holds the event's lock, for which `event.set`
+    would wait forever.
+    """
+    _thread.start_new_thread(event.set, ())
+
+
 @contextlib.contextmanager
 def stopping_on_signals(stopping: threading.Event) -> Iterator[None]:
     """Set the event on an ending signal inside the context. Does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = on_ending_signals(lambda *_: stopping.set())
+    before = on_ending_signals(lambda *_: set_in_handler(stopping))
     try:
         yield
     finally:
@@ -111,8 +123,7 @@ def interrupted_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _interrupted.clear()
-    _first.at_s = -math.inf
+    _first.at_s, _first.has_interrupted = -math.inf, False
     before = on_ending_signals(_interrupt)
     try:
         yield
@@ -154,7 +165,7 @@ def _interrupt(number: int, _: FrameType | None) -> None:
     if _first.is_repeated():
         return
     _first.at_s = time.monotonic()
-    _interrupted.set()
+    _first.has_interrupted = True
     raise KeyboardInterrupt
 
 
@@ -163,7 +174,7 @@ def was_interrupted() -> bool:
 
     A library in C that calls Python may turn the KeyboardInterrupt into another exception.
     """
-    return _interrupted.is_set()
+    return _first.has_interrupted
 
 
 def belonging_to_this_process(env: Mapping[str, str]) -> dict[str, str]:

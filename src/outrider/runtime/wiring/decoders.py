@@ -26,7 +26,7 @@ from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.common.cloud_drafts import CloudDrafts, check_cloud_draft, load_cloud_drafts
-from outrider.runtime.common.ending_signals import on_ending_signals
+from outrider.runtime.common.ending_signals import on_ending_signals, set_in_handler
 from outrider.runtime.common.process_memory import keep_loaded
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
 from outrider.runtime.wiring.metrics import metrics_page, only
@@ -193,7 +193,7 @@ def _begin_process() -> tuple[threading.Event, threading.Event]:
     stop, is_loaded = threading.Event(), threading.Event()
 
     def ask_to_stop(number: int, _: object) -> None:
-        stop.set()
+        set_in_handler(stop)
         if not is_loaded.is_set():
             raise SystemExit(128 + number)
 
