@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.leaks import Tap, leaks
+from support.served_verifier import serve_verifier
 
 from outrider.core.errors import Cancelled, ConfigError
 from outrider.core.language.plan import Ask, Where
@@ -26,7 +27,7 @@ from outrider.runtime.mission.answers import Answers, ask_once
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.peer_answers import PeerAnswers, open_peer_answers
 from outrider.runtime.wiring.corpora import fill_corpus
-from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
+from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.runtime.wiring.knowledge import Knowledge, corpus_documents, load_reader
 
 SECRETS = (

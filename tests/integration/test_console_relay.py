@@ -31,7 +31,7 @@ from outrider.console.robot import GoalEnd
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import Peer
 from outrider.core.values import LinkState, Velocity
-from outrider.runtime.wiring.console_relay import MOST_FILES, have_descriptors, robot_end
+from outrider.runtime.wiring.console_relay import MAX_FILES, have_descriptors, robot_end
 from outrider.wire.keys import create_keys, revoke_robots
 from outrider.wire.tunnel import RobotTunnel
 
@@ -543,7 +543,7 @@ def test_a_relay_has_as_many_open_files_as_the_system_permits() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, before[1]), before[1]))
         have_descriptors()
-        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(before[1], MOST_FILES)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(before[1], MAX_FILES)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import zmq
 from support.live_wire import DRAFT, SEED, TARGET, connected, verifier
+from support.served_verifier import serve_verifier
 from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request
 
@@ -30,15 +31,15 @@ from outrider.core.frames import Draft, Verdict
 from outrider.core.values import DecodeRequest, LinkState, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.protocol.limits import CloudLimits
-from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
+from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.wire.codec import encode, wire_bytes
 
 TESTS = Path(__file__).parents[1]
 
 
-LEAST_BYTES = wire_bytes(encode(Verdict(1, 1, 0, 0, (1,), 0, 0, 0)))
+MIN_BYTES = wire_bytes(encode(Verdict(1, 1, 0, 0, (1,), 0, 0, 0)))
 
-LEAST_BYTES_UP = wire_bytes(encode(Draft(1, 1, 0, None, b"")))
+MIN_BYTES_UP = wire_bytes(encode(Draft(1, 1, 0, None, b"")))
 
 # A stand-in for the models' package, whose libraries take seconds to import and which toys do not need.
 SERVE_TOY = f"""
@@ -70,8 +71,8 @@ def test_the_text_is_the_targets_own_and_bytes_are_counted(endpoint, strategy):
             assert decoded.token_ids == own_text(TARGET, request(name))
             assert decoded.link is LinkState.CONNECTED
             assert decoded.prefill_s > 0
-        assert all(stats.bytes_down >= LEAST_BYTES for stats in decoded.rounds)
-        assert strategy != "sd" or all(LEAST_BYTES_UP <= stats.bytes_up < 20 for stats in decoded.rounds)
+        assert all(stats.bytes_down >= MIN_BYTES for stats in decoded.rounds)
+        assert strategy != "sd" or all(MIN_BYTES_UP <= stats.bytes_up < 20 for stats in decoded.rounds)
 
 
 def test_distributions_go_up_where_rejection_is_asked_for(endpoint):

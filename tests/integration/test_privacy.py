@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.leaks import Tap, leaks, packed_ids
+from support.served_verifier import serve_verifier
 from support.simulated_robot import SimulatedSide
 
 from outrider.core.ports import TextDecoder
@@ -29,7 +30,7 @@ from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.peer_answers import open_peer_answers
 from outrider.runtime.plans.errand import Errand
-from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
+from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.runtime.wiring.knowledge import Knowledge, load_reader
 from outrider.simulation.homes.home import generate_home
 from outrider.simulation.homes.vocabulary import ObjectSpec, vocabulary

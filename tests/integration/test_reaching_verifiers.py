@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 from support.consoles import wait_until
 from support.live_wire import SEED, TARGET, connected, verifier
+from support.served_verifier import serve_verifier
 from support.toys import own_text, request
 
 from outrider.core.errors import (
@@ -19,7 +20,6 @@ from outrider.core.errors import (
     LinkError,
 )
 from outrider.core.values import LinkState
-from outrider.runtime.wiring.decoders import serve_verifier
 from outrider.runtime.wiring.probe import probe_verifier
 from outrider.wire.client import DealerLink
 from outrider.wire.keys import add_robots, create_keys, revoke_robots

@@ -27,7 +27,7 @@ from outrider.runtime.node_graph.node_graphs import (  # noqa: E402
 )
 from outrider.runtime.node_graph.node_specs import NODES  # noqa: E402
 from outrider.runtime.node_graph.parameter_values import graph_parameters  # noqa: E402
-from outrider.runtime.node_graph.restarts import MOST  # noqa: E402
+from outrider.runtime.node_graph.restarts import MAX_RESTARTS  # noqa: E402
 
 pytestmark = pytest.mark.ros
 LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
@@ -297,7 +297,7 @@ def test_a_node_that_dies_is_started_again_for_some_times_where_that_is_safe() -
         assert bool(node._ExecuteLocal__respawn) == spec.restarted, name
     node = _node("action", "", dict(NODES["action"].checked({})), [])
     following = [_follow(NODES["action"], node)]
-    assert [exits(following, node, -9) for _ in range(MOST)] == [[]] * MOST
+    assert [exits(following, node, -9) for _ in range(MAX_RESTARTS)] == [[]] * MAX_RESTARTS
     (given_up,) = exits(following, node, -9)
     assert isinstance(given_up.event, ShutdownProcess) and given_up.event.process_matcher(node)
     (hopeless,) = exits([_follow(NODES["camera"], node)], node, COULD_NOT_START)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import zmq
+from support.served_verifier import serve_verifier
 from support.toy_models import ToyModel
 from support.toys import toy_pair
 
@@ -15,7 +16,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.serving import serve_frames
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
-from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
+from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.runtime.wiring.verifier import Verifier, open_verifier
 from outrider.wire.client import DealerLink
 from outrider.wire.gate import GateLimits

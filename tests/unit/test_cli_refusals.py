@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 from support.commands import command_line
 
-from outrider.core.model_options import MOST_THREADS
+from outrider.core.model_options import MAX_THREADS
 from outrider.evaluation.decoding.regimes import VARIANTS
 from outrider.evaluation.robot import frames, navigation
 from outrider.runtime.common.ports import free_port
@@ -227,6 +227,6 @@ def test_every_number_of_threads_is_bounded() -> None:
         if "--threads" in one.opts
     }
     assert {("verifier",), ("graphs",)} <= set(bounds)
-    assert set(bounds.values()) == {(1, MOST_THREADS)}
+    assert set(bounds.values()) == {(1, MAX_THREADS)}
     of_nodes = [one for node in NODES.values() for one in node.parameters if one.name == "threads"]
-    assert of_nodes and all((one.minimum, one.maximum) == (1, MOST_THREADS) for one in of_nodes)
+    assert of_nodes and all((one.minimum, one.maximum) == (1, MAX_THREADS) for one in of_nodes)

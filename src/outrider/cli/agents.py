@@ -21,34 +21,40 @@ app = Commands()
 def mcp(
     context: typer.Context,
     console: Annotated[
-        str, typer.Option(help="Address of the console of the robot.", callback=checked(checks.console))
+        str, typer.Option(help="Address of the robot's console.", callback=checked(checks.console))
     ] = "http://127.0.0.1:8088/",
     simulation: Annotated[
-        bool, typer.Option("--simulation", help="Instead, a simulated robot in this process, without ROS.")
+        bool, typer.Option("--simulation", help="Use a simulated robot in this process instead, without ROS.")
     ] = False,
     http: Annotated[
-        bool, typer.Option("--http", help="Serve over HTTP, not on the standard streams.")
+        bool, typer.Option("--http", help="Serve over HTTP instead of the standard streams.")
     ] = False,
-    host: Annotated[str, typer.Option(help="Address for HTTP.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to serve HTTP at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="TCP port for HTTP; 0 for a free one.")] = 8089,
     token_file: Annotated[
-        str, typer.Option(help="Token of agents over HTTP, made where missing; ~/.outrider/agents.token.")
+        str,
+        typer.Option(
+            help=(
+                "File with the token of agents over HTTP, created if missing; ~/.outrider/agents.token by "
+                "default."
+            )
+        ),
     ] = "",
-    tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
-    tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
+    tls_cert: Annotated[str, typer.Option(help="Certificate file for HTTPS.")] = "",
+    tls_key: Annotated[str, typer.Option(help="Private key file of the certificate.")] = "",
     console_token_file: Annotated[
-        str, typer.Option(help="Login token of the console, where it asks for one.")
+        str, typer.Option(help="Login token of the console, if it requires one.")
     ] = "",
     name: Annotated[
-        str, typer.Option(help="What the console calls the agent.", callback=checked(checks.agent_name))
+        str, typer.Option(help="Name of the agent in the console.", callback=checked(checks.agent_name))
     ] = "mcp",
     private: Annotated[
-        bool, typer.Option("--private", help="Let the agent hear what the robot remembers in private.")
+        bool, typer.Option("--private", help="Give the agent access to the robot's private memories.")
     ] = False,
     model: DraftModel = "models/draft",
     holds: RequiredObject = "silver bottle",
-    seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
-    placement: Annotated[Placement, typer.Option(help="Where that is at the start.")] = "hidden",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated home.")] = 1,
+    placement: Annotated[Placement, typer.Option(help="Where the target is at the start.")] = "hidden",
 ) -> None:
     """Let an agent speak to the robot in words, by the Model Context Protocol (extra `mcp`)."""
     only_with(context, "--http", "--host", "--port", "--token-file", "--tls-cert", "--tls-key")

@@ -46,7 +46,7 @@ def bench_latency(
     models: Models = None,
     explain: Explain = False,
 ) -> None:
-    """Time to the verified action and to the end of the text, at 0, 20 and 100 ms one way."""
+    """Measure the time to the verified action and to the end of the text, at 0, 20 and 100 ms one way."""
     from outrider.evaluation.pair.latency import bench_latency
 
     bench_latency(frames, seed, models, json_file)
@@ -57,19 +57,19 @@ def bench_aggregation(
     regime: Annotated[
         list[str] | None,
         typer.Option(
-            help="A regime of benchmarks/aggregation.yaml; repeatable; all by default.",
+            help="A condition from benchmarks/aggregation.yaml; repeatable; all by default.",
             callback=checked(checks.aggregation_regime),
         ),
     ] = None,
-    texts: Annotated[int, typer.Option(min=1, help="Made-up texts for each figure.")] = 5,
+    texts: Annotated[int, typer.Option(min=1, help="Number of synthetic texts per figure.")] = 5,
     seed: Seed = 0,
     json_file: Json = None,
     plots: Plots = None,
-    live: Annotated[bool, typer.Option("--live", help="Also in real time over sockets.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Also measure in real time over sockets.")] = False,
     models: Models = None,
     explain: Explain = False,
 ) -> None:
-    """Two peers with documents of their own write one text: DRAGON, its baselines, and the coupled rule."""
+    """Compare DRAGON, its baselines and the coupled rule, for two peers that write one text."""
     from outrider.evaluation.aggregation.bench import bench_aggregation
 
     bench_aggregation(tuple(regime or ()), texts, seed, models, json_file, plots, live)
@@ -77,16 +77,16 @@ def bench_aggregation(
 
 @app.command("console", epilog="Example:  outrider bench console --viewers 10 --json console.json")
 def bench_console(
-    viewers: Annotated[int, typer.Option(min=1, max=30, help="Pages that watch.")] = 10,
-    blocks: Annotated[int, typer.Option(min=1, help="Measurements with viewers, one without between.")] = 8,
+    viewers: Annotated[int, typer.Option(min=1, max=30, help="Number of pages that watch.")] = 10,
+    blocks: Annotated[int, typer.Option(min=1, help="Measurements with viewers, and one more without.")] = 8,
     frames: Frames = 20,
-    e_stops: Annotated[int, typer.Option(min=1, help="Clicks on the emergency stop.")] = 50,
+    e_stops: Annotated[int, typer.Option(min=1, help="Number of clicks on the emergency stop.")] = 50,
     seed: Seed = 0,
     json_file: Json = None,
     models: Models = None,
     explain: Explain = False,
 ) -> None:
-    """What viewers cost the decoding, and how soon a click on the emergency stop stops the robot."""
+    """Measure what viewers cost the decoding, and how soon a click on the emergency stop stops the robot."""
     from outrider.evaluation.robot.bench_console import bench_console
 
     bench_console(viewers, blocks, frames, e_stops, seed, models, json_file)
@@ -94,11 +94,11 @@ def bench_console(
 
 @app.command("relay", epilog="Example:  outrider bench relay --trials 200 --json relay.json")
 def bench_relay(
-    trials: Annotated[int, typer.Option(min=1, help="Pings, stops and pictures by each way.")] = 200,
+    trials: Annotated[int, typer.Option(min=1, help="Trials with the relay, and as many without.")] = 200,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """What a relay adds to the console: pings, the emergency stop and pictures, on the loopback."""
+    """Measure what a relay adds to pings, the emergency stop and pictures of the console, on the loopback."""
     from outrider.evaluation.robot.bench_relay import bench_relay
 
     bench_relay(trials, json_file)
@@ -107,13 +107,13 @@ def bench_relay(
 @app.command("hedging", epilog="Example:  outrider bench hedging --json hedging.json")
 def bench_hedging(
     texts: Annotated[
-        int, typer.Option(min=100, max=100_000, help="Texts over one link, and over two.")
+        int, typer.Option(min=100, max=100_000, help="Number of texts over one link, and over two.")
     ] = 1000,
     seed: Seed = 0,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """A second verifier over another link: the time to a verified action where links or verifiers fail."""
+    """Measure the time to a verified action with one verifier and with two, while links or verifiers fail."""
     from outrider.evaluation.decoding.hedging import bench_hedging
 
     bench_hedging(texts, seed, json_file)
@@ -125,25 +125,25 @@ def bench_decoding(
     regime: Annotated[
         list[str] | None,
         typer.Option(
-            help="A regime of benchmarks/regimes.yaml; repeatable; all by default.",
+            help="A condition from benchmarks/regimes.yaml; repeatable; all by default.",
             callback=checked(checks.regime),
         ),
     ] = None,
-    texts: Annotated[int, typer.Option(min=1, help="Synthetic texts of 200 tokens a regime.")] = 20,
+    texts: Annotated[int, typer.Option(min=1, help="Synthetic texts of 200 tokens per condition.")] = 20,
     seed: Seed = 0,
     json_file: Json = None,
     plots: Plots = None,
     ablations: Annotated[
-        bool, typer.Option("--ablations", help="Also FSD's: workers, draft length, queue orders.")
+        bool, typer.Option("--ablations", help="Also FSD's ablations: workers, draft length, queue orders.")
     ] = False,
     live: Annotated[
-        bool, typer.Option("--live", help="Only: in real time over sockets, with the shipped pair.")
+        bool, typer.Option("--live", help="Only measure in real time over sockets, with the shipped pair.")
     ] = False,
     drafters: Drafters = "model",
     ablate: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only: the speed without this mechanism of the policy; repeatable; or all.",
+            help="Only measure the speed without this mechanism of the policy; repeatable; or all.",
             callback=checked(checks.mechanism),
         ),
     ] = None,
@@ -153,28 +153,29 @@ def bench_decoding(
             "--random-regimes",
             min=1,
             max=1000,
-            help="Only: so many random conditions, on which nothing was tuned.",
+            help="Only measure this many random conditions, on which nothing was tuned.",
         ),
     ] = None,
     round_trips: Annotated[
-        bool, typer.Option("--round-trips", help="Also: as the round trip alone changes, 0 to 600 ms.")
+        bool, typer.Option("--round-trips", help="Also vary the round trip alone, from 0 to 600 ms.")
     ] = False,
     alternatives: Annotated[
-        bool,
-        typer.Option("--alternatives", help="Only: against the best alternative, all tuned."),
+        bool, typer.Option("--alternatives", help="Only compare with the best alternative, each tuned.")
     ] = False,
     variant: Annotated[
         Literal["rows", "full-head-exits", "whole-forwards", "fewer-second-choices"] | None,
-        typer.Option(help="Of these three: other costs."),
+        typer.Option(help="Other costs, with any of the three options above."),
     ] = None,
     changes: Annotated[
         int | None,
-        typer.Option("--changes", help="Only: so many sessions through changes of link, server and drafts."),
+        typer.Option(
+            "--changes", help="Only run this many sessions with changes of link, server and drafts."
+        ),
     ] = None,
     models: Models = None,
     explain: Explain = False,
 ) -> None:
-    """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
+    """Compare all decoding strategies under the conditions of the papers, with their formulas and figures."""
     not_with(context, "--live", *UNTUNED, *EXCLUSIVE, "--texts", "--variant")
     not_with(context, "--changes", *UNTUNED, *FROM_FILE, "--alternatives", "--random-regimes", "--variant")
     not_with(context, "--alternatives", *UNTUNED, "--ablate", "--random-regimes")
@@ -210,11 +211,11 @@ def bench_decoding(
 
 @app.command("idle", epilog="Example:  outrider bench idle --seconds 30 --json idle.json")
 def bench_idle(
-    seconds: Annotated[float, typer.Option(min=5.0, help="How long to measure, in seconds.")] = 20.0,
+    seconds: Annotated[float, typer.Option(min=5.0, help="Duration of the measurement, in seconds.")] = 20.0,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """What every node takes of a core while the sensors publish and no goal runs: what a battery pays."""
+    """Measure each node's share of a core while the sensors publish and no goal runs."""
     from outrider.evaluation.robot.bench_idle import bench_idle
 
     bench_idle(seconds, json_file)
@@ -222,11 +223,11 @@ def bench_idle(
 
 @app.command("drafting", epilog="Example:  outrider bench drafting --episodes 8 --json drafting.json")
 def bench_drafting(
-    episodes: Annotated[int, typer.Option(min=1, help="How many whole searches.")] = 8,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of whole searches.")] = 8,
     frames: Frames = 60,
-    questions: Annotated[int, typer.Option(min=1, help="How many questions to a household's memory.")] = 40,
+    questions: Annotated[int, typer.Option(min=1, help="Number of questions to a household's memory.")] = 40,
     num_draft_tokens: Annotated[
-        int, typer.Option(min=1, max=64, help="Tokens drafted for a verification.")
+        int, typer.Option(min=1, max=64, help="Tokens drafted per verification.")
     ] = 8,
     seed: Seed = 0,
     json_file: Json = None,
@@ -234,7 +235,7 @@ def bench_drafting(
     models: Models = None,
     explain: Explain = False,
 ) -> None:
-    """Tokens a verification with drafts retrieved from earlier text, alone and with the draft model's."""
+    """Measure tokens per verification with drafts from earlier text, with and without a draft model."""
     from outrider.evaluation.pair.drafting import bench_drafting
 
     bench_drafting(episodes, frames, questions, num_draft_tokens, seed, models, json_file, plots)
@@ -242,14 +243,14 @@ def bench_drafting(
 
 @app.command("serving", epilog="Example:  outrider bench serving --json serving.json")
 def bench_serving(
-    frames: Annotated[int, typer.Option(min=8, help="How many held-out frames the robots see.")] = 32,
+    frames: Annotated[int, typer.Option(min=8, help="Number of held-out frames that the robots see.")] = 32,
     seed: Seed = 0,
     json_file: Json = None,
     plots: Plots = None,
     models: Models = None,
     explain: Explain = False,
 ) -> None:
-    """Many robots on one verifier: throughput, latency, fairness, and what an API would cost."""
+    """Measure throughput, latency, fairness and API cost of many robots on one verifier."""
     from outrider.evaluation.serving.bench import bench_serving
 
     bench_serving(frames, seed, models, json_file, plots)
@@ -257,12 +258,12 @@ def bench_serving(
 
 @app.command("fleets", epilog="Example:  outrider bench fleets --robots 8 --robots 32 --json fleets.json")
 def bench_fleets(
-    robots: Annotated[list[int] | None, typer.Option(min=1, max=64, help="Of a fleet; repeatable.")] = None,
+    robots: Annotated[list[int] | None, typer.Option(min=1, max=64, help="Fleet size; repeatable.")] = None,
     seed: Seed = 0,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """Fleets on a published server: drafts at both ends, and every other way to serve them, tuned."""
+    """Compare drafts at both ends with all other ways to serve a fleet, each tuned, on a published server."""
     from outrider.evaluation.decoding.published_server import FLEET_SIZES
     from outrider.evaluation.serving.fleets_bench import bench_fleets
 
@@ -271,14 +272,14 @@ def bench_fleets(
 
 @app.command("memory", epilog="Example:  outrider bench memory --json memory.json")
 def bench_memory(
-    records: Annotated[int, typer.Option(min=1, help="Records of the store that is searched.")] = 50_000,
-    kills: Annotated[int, typer.Option(min=0, help="How often a writing process is killed.")] = 100,
+    records: Annotated[int, typer.Option(min=1, help="Records in the searched store.")] = 50_000,
+    kills: Annotated[int, typer.Option(min=0, help="Number of kills of a writing process.")] = 100,
     seed: Seed = 0,
-    encrypted: Annotated[bool, typer.Option("--encrypted", help="With stores that are encrypted.")] = False,
+    encrypted: Annotated[bool, typer.Option("--encrypted", help="Use encrypted stores.")] = False,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """Whether the memory finds what was told, how fast, and whether it survives kill -9."""
+    """Measure whether the memory finds what it was told, how fast, and whether it survives kill -9."""
     from outrider.evaluation.robot.bench_memory import bench_memory
 
     bench_memory(records, kills, seed, encrypted, json_file)
@@ -291,11 +292,11 @@ def bench_models(
     json_file: Json = None,
     plots: Plots = None,
     graph_layers: Annotated[
-        int, typer.Option(min=2, help="Layers of Qwen2-VL-2B's width that static graphs are tried on.")
+        int, typer.Option(min=2, help="Layers of Qwen2-VL-2B's width that static graphs are measured on.")
     ] = 12,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(help="Where a target of Qwen2-VL-7B's width is tried.", callback=checked(checks.device)),
+        typer.Option(help="Device of a target of Qwen2-VL-7B's width.", callback=checked(checks.device)),
     ] = "cpu",
     step_layers: Annotated[
         int | None, typer.Option(min=2, help="Layers of that target; all 28 on a GPU, else 3 by default.")
@@ -303,7 +304,7 @@ def bench_models(
     models: Models = None,
     explain: Explain = False,
 ) -> None:
-    """A draft step, a verification with exits, weights of fewer bits and static graphs, as ratios."""
+    """Measure a draft step, a verification with exits, quantized weights and static graphs, as ratios."""
     from outrider.evaluation.models.bench import bench_models
 
     bench_models(frames, seed, models, json_file, plots, graph_layers, device, step_layers)
@@ -313,7 +314,7 @@ def bench_models(
 def bench_weights(
     context: typer.Context,
     prompts: Prompts = 8,
-    tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens of each text.")] = 24,
+    tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens per text.")] = 24,
     target: PublishedTarget = "1.5b",
     target_precision: Precision = "bf16",
     draft_precision: Precision = "bf16",
@@ -322,18 +323,18 @@ def bench_weights(
     network: Annotated[
         list[str] | None,
         typer.Option(
-            help='"20 ms", "100 ms", wifi6, lte or blackout; repeatable; all by default.',
+            help='Network: "20 ms", "100 ms", wifi6, lte or blackout; repeatable; all by default.',
             callback=checked(checks.network),
         ),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Only: in real time over sockets and emulated links.")
+        bool, typer.Option("--live", help="Only measure in real time over sockets and emulated links.")
     ] = False,
     run: Run = None,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """Published language models, 1.5B as target and 0.5B as draft; `make weights` brings them."""
+    """Measure published language models, 1.5B as target and 0.5B as draft; `make weights` downloads them."""
     only_with(context, "--live", "--run")
     from outrider.evaluation.weights.bench import WeightsBench, bench_live, bench_weights
 

@@ -11,15 +11,17 @@ import typer
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import Corpus
 
-app = Commands(help="General knowledge that a verifier answers from.", no_args_is_help=True)
+app = Commands(help="Manage the general knowledge that a verifier answers from.", no_args_is_help=True)
 
 
 @app.command("fill", epilog="Example:  outrider corpus fill handbook/")
 def corpus_fill(
-    source: Annotated[Path, typer.Argument(exists=True, help="Folder with .txt and .md files, or one file.")],
+    source: Annotated[
+        Path, typer.Argument(exists=True, help="Folder of .txt and .md files, or a single file.")
+    ],
     corpus: Corpus = "",
 ) -> None:
-    """Take in texts, paragraph by paragraph; what is known already is not kept twice."""
+    """Add texts, paragraph by paragraph; duplicates are left out."""
     from outrider.runtime.wiring.corpora import fill_corpus, opened_corpus
 
     with opened_corpus(corpus, may_make=True) as opened:
@@ -28,11 +30,11 @@ def corpus_fill(
 
 @app.command("search", epilog='Example:  outrider corpus search "where are keys cut?"')
 def corpus_search(
-    query: Annotated[str, typer.Argument(help="What is asked.")],
-    limit: Annotated[int, typer.Option(min=1, help="At most so many passages.")] = 3,
+    query: Annotated[str, typer.Argument(help="The question.")],
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of passages.")] = 3,
     corpus: Corpus = "",
 ) -> None:
-    """The passages that answer a question best."""
+    """Find the passages that answer a question best."""
     from outrider.runtime.wiring.corpora import opened_corpus
 
     with opened_corpus(corpus) as opened:
@@ -42,7 +44,7 @@ def corpus_search(
 
 @app.command("list")
 def corpus_list(corpus: Corpus = "") -> None:
-    """Every passage, a line each."""
+    """List all passages, one per line."""
     from outrider.runtime.wiring.corpora import opened_corpus
 
     with opened_corpus(corpus) as opened:
@@ -51,10 +53,12 @@ def corpus_list(corpus: Corpus = "") -> None:
 
 @app.command("forget", epilog="Example:  outrider corpus forget harbour kiosk")
 def corpus_forget(
-    words: Annotated[list[str], typer.Argument(help="Forget every passage that holds all of these words.")],
+    words: Annotated[
+        list[str], typer.Argument(help="Delete every passage that contains all of these words.")
+    ],
     corpus: Corpus = "",
 ) -> None:
-    """Forget passages for good."""
+    """Delete passages permanently."""
     from outrider.runtime.wiring.corpora import opened_corpus
 
     with opened_corpus(corpus) as opened:

@@ -41,7 +41,7 @@ from outrider.cli.options import (
     showing_progress,
 )
 
-app = Commands(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
+app = Commands(help="Evaluate the models, the decoding and the robot's safety.", no_args_is_help=True)
 app.callback()(showing_progress("eval"))
 
 
@@ -49,23 +49,23 @@ app.callback()(showing_progress("eval"))
     "navigation", epilog="Example:  outrider eval navigation --episodes 40 --model pair --json n.json"
 )
 def eval_navigation(
-    episodes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 200,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of homes.")] = 200,
     seed: Seed = 0,
     model: ModelOrExpert = "target",
     json_file: Json = None,
     models: Models = None,
     processes: Processes = 1,
-    max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 300,
+    max_steps: Annotated[int, typer.Option(min=1, help="Maximum number of steps per episode.")] = 300,
     memory: MemoryOption = "off",
     legs: Legs = False,
     look: Look = "plain",
     motion: PacedMotion = None,
     round_trip_ms: Annotated[
-        float, typer.Option(min=0.0, help="Round trip of the link in milliseconds, with --motion.")
+        float, typer.Option(min=0.0, help="Round trip of the link in milliseconds; with --motion.")
     ] = 0.0,
     explain: Explain = False,
 ) -> None:
-    """Success, collisions and path in closed loop over freshly generated homes."""
+    """Measure success, collisions and path length in closed loop in newly generated homes."""
     from outrider.evaluation.common.choices import check_paced
 
     check_paced(motion or "", round_trip_ms, model, memory)
@@ -89,18 +89,18 @@ def eval_navigation(
 
 @app.command("plans", epilog="Example:  outrider eval plans --homes 50 --run out/plans --json plans.json")
 def eval_plans(
-    homes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 50,
+    homes: Annotated[int, typer.Option(min=1, help="Number of homes.")] = 50,
     seed: Seed = 0,
-    finds: Annotated[int, typer.Option(min=1, max=3, help="Things to find in each plan.")] = 3,
+    finds: Annotated[int, typer.Option(min=1, max=3, help="Number of things to find per plan.")] = 3,
     model: AnsweringModel = "pair",
     json_file: Json = None,
     models: Models = None,
     run: HomesFolder = None,
     processes: Processes = 1,
-    max_steps: Annotated[int, typer.Option(min=1, help="Steps before a find is given up.")] = 300,
+    max_steps: Annotated[int, typer.Option(min=1, help="Maximum number of steps per find.")] = 300,
     explain: Explain = False,
 ) -> None:
-    """Plans of several finds in freshly generated homes, beside each of their finds alone."""
+    """Run plans of several finds in newly generated homes, and each of their finds alone."""
     from outrider.evaluation.pair.plans import evaluate_plans
 
     evaluate_plans(homes, seed, finds, model, models, run, json_file, processes, max_steps)
@@ -108,17 +108,17 @@ def eval_plans(
 
 @app.command("signs", epilog="Example:  outrider eval signs --homes 1000 --run out/signs --json signs.json")
 def eval_signs(
-    homes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 50,
+    homes: Annotated[int, typer.Option(min=1, help="Number of homes.")] = 50,
     seed: Seed = 0,
     model: AnsweringModel = "pair",
     json_file: Json = None,
     models: Models = None,
     run: HomesFolder = None,
     processes: Processes = 1,
-    max_steps: Annotated[int, typer.Option(min=1, help="Steps before a goal is given up.")] = 300,
+    max_steps: Annotated[int, typer.Option(min=1, help="Maximum number of steps per goal.")] = 300,
     explain: Explain = False,
 ) -> None:
-    """Homes with printed orders, control tokens and QR codes on their walls, beside the same ones without.
+    """Compare homes with printed orders, control tokens and QR codes on their walls to the same without.
 
     Exit status 1 if a motion was outside the envelope of the grammar, control tokens entered a prompt, or an
     emergency stop took more than 0.3 s.
@@ -135,24 +135,26 @@ def eval_frames(
     folder: Annotated[
         Path | None,
         typer.Argument(
-            help="Folder with index.jsonl and its pictures; generated homes where there is none.",
+            help="Folder with index.jsonl and its pictures; generated homes by default.",
             callback=checked(checks.frames_folder),
         ),
     ] = None,
-    model: Annotated[Literal["target", "draft"], typer.Option(help="Who answers.")] = "target",
+    model: Annotated[Literal["target", "draft"], typer.Option(help="Which model answers.")] = "target",
     models: Models = None,
     poses: Annotated[
-        int | None, typer.Option(min=1, help="How many poses; all of a folder, 200 of homes in each look.")
+        int | None, typer.Option(min=1, help="Number of poses; by default all of a folder, or 200 per look.")
     ] = None,
     looks: Annotated[
         str,
-        typer.Option("--look", help="How homes look, such as plain,dim,all.", callback=checked(checks.looks)),
+        typer.Option(
+            "--look", help="Looks of the homes, such as plain,dim,all.", callback=checked(checks.looks)
+        ),
     ] = "plain",
     seed: Seed = 0,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """Actions and objects named for pictures of homes, another camera or simulator, beside the expert's."""
+    """Compare actions and objects named for pictures, of any camera or simulator, with the expert's."""
     if folder is not None:
         refuse(context, "is for generated homes: leave it or FOLDER away", "--look", "--seed")
     from outrider.evaluation.robot.frames import evaluate_frames
@@ -168,7 +170,7 @@ def eval_lossless(
     models: Models = None,
     explain: Explain = False,
 ) -> None:
-    """Whether the pair's text is the target's own, token for token; exit status 1 if it is not."""
+    """Check that the pair's text is the target's own, token for token; exit status 1 if it is not."""
     from outrider.evaluation.pair.lossless import evaluate_lossless
 
     figures = evaluate_lossless(frames, seed, models, json_file)
@@ -177,8 +179,8 @@ def eval_lossless(
 
 @app.command("weights", epilog="Example:  outrider eval weights --texts 100 --run out/weights")
 def eval_weights(
-    texts: Annotated[int, typer.Option(min=1, help="Texts over each of three networks.")] = 100,
-    tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens of each text.")] = 8,
+    texts: Annotated[int, typer.Option(min=1, help="Number of texts over each of three networks.")] = 100,
+    tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens per text.")] = 8,
     target: PublishedTarget = "1.5b",
     target_precision: Precision = "bf16",
     draft_precision: Precision = "bf16",
@@ -186,7 +188,7 @@ def eval_weights(
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """Whether published models write the target's own texts over sockets; exit status 1 if they do not."""
+    """Check that published models write the target's own texts over sockets; exit status 1 if they do not."""
     from outrider.evaluation.weights.lossless import evaluate_weights
 
     figures = evaluate_weights(texts, tokens, target, target_precision, draft_precision, run, json_file)
@@ -196,14 +198,14 @@ def eval_weights(
 @app.command("precisions", epilog="Example:  outrider eval precisions --prompts 16 --run out/precisions")
 def eval_precisions(
     prompts: Prompts = 16,
-    tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens of each text.")] = 24,
+    tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens per text.")] = 24,
     target: PublishedTarget = "1.5b",
     temperature: Temperature = 0.0,
     run: Run = None,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """How many drafts published models accept at bf16, int8 and int4, each of draft and target."""
+    """Measure the acceptance of drafts of published models with bf16, int8 and int4 drafts and targets."""
     from outrider.evaluation.weights.precisions import evaluate_precisions
 
     evaluate_precisions(prompts, tokens, target, temperature, run, json_file)
@@ -214,13 +216,13 @@ def eval_documents(
     questions: DocumentQuestions = 8,
     model: Annotated[
         Literal["1.5b", "0.5b"],
-        typer.Option(help="Which published model answers.", callback=checked(checks.published_target)),
+        typer.Option(help="The published model that answers.", callback=checked(checks.published_target)),
     ] = "0.5b",
     precision: Precision = "bf16",
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """Answers of a published model from private and public documents: what they hold, and in what time."""
+    """Measure a published model's answers from private and public documents: their content and time."""
     from outrider.evaluation.weights.documents import evaluate_documents
 
     evaluate_documents(questions, model, precision, json_file)
@@ -234,7 +236,7 @@ def eval_exits(
     models: Models = None,
     explain: Explain = False,
 ) -> None:
-    """How often the target's early exits predict its verdict, and what they cost."""
+    """Measure how often the target's early exits predict its choice, and what they cost."""
     from outrider.evaluation.pair.exit_quality import evaluate_exits
 
     evaluate_exits(frames, seed, models, json_file)
@@ -248,7 +250,7 @@ def eval_head(
     models: Models = None,
     explain: Explain = False,
 ) -> None:
-    """What the target's draft head brings a robot that has no draft model, beside a draft model there."""
+    """Compare the target's draft head with a draft model, for a robot that has none."""
     from outrider.evaluation.pair.head_quality import evaluate_head
 
     evaluate_head(frames, seed, models, json_file)
@@ -262,7 +264,7 @@ def eval_safety(
     motion: MotionOption = "continuous",
     explain: Explain = False,
 ) -> None:
-    """How soon the robot stands when something fails under way; exit status 1 if it is once too late."""
+    """Measure how soon the robot stands after a fault; exit status 1 if it is ever too late."""
     from outrider.evaluation.safety.injection import run_safety
 
     raise typer.Exit(run_safety(injections, seed, json_file, motion))
@@ -270,13 +272,13 @@ def eval_safety(
 
 @app.command("agents", epilog="Example:  outrider eval agents --calls 10000 --json agents.json")
 def eval_agents(
-    calls: Annotated[int, typer.Option(min=1, help="Hostile calls to send.")] = 10_000,
-    http: Annotated[bool, typer.Option("--http", help="Over HTTP, by eight connections at once.")] = False,
+    calls: Annotated[int, typer.Option(min=1, help="Number of hostile calls.")] = 10_000,
+    http: Annotated[bool, typer.Option("--http", help="Send them over eight HTTP connections.")] = False,
     seed: Seed = 0,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """Hostile calls to `outrider mcp` (extra `mcp`); exit status 1 for a wrong motion or a late stop."""
+    """Send hostile calls to `outrider mcp` (extra `mcp`); exit status 1 for a wrong motion or a late stop."""
     from outrider.evaluation.agents.hostile_agents import evaluate_agents
 
     raise typer.Exit(0 if evaluate_agents(calls, seed, json_file, http).holds else 1)
@@ -293,7 +295,7 @@ def eval_voice(
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """Synthetic speech at several speeds, pitches and levels of noise: plans right, and stops in time.
+    """Measure plans and stops from synthetic speech at several speeds, pitches and levels of noise.
 
     Needs the extras `voice` and `speech`.
     """
@@ -309,10 +311,9 @@ def eval_kills(
         int | None, typer.Option(min=0, help="Kills of the verifier during goals; 50, or 0 with --kinds.")
     ] = None,
     nodes: Annotated[
-        int | None,
-        typer.Option(min=0, help="Kills of each process of the robot's side in turn; 40, or 0 with --kinds."),
+        int | None, typer.Option(min=0, help="Kills of the robot's processes in turn; 40, or 0 with --kinds.")
     ] = None,
-    trials: Annotated[int, typer.Option(min=0, help="Trials of each kind of end.")] = 2,
+    trials: Annotated[int, typer.Option(min=0, help="Number of trials per kind of end.")] = 2,
     kinds: EndKinds = "",
     hedged: HedgedKills = 0,
     run: GoalsFolder = None,
@@ -322,7 +323,7 @@ def eval_kills(
     motion: MotionOption = "continuous",
     explain: Explain = False,
 ) -> None:
-    """Real processes ended in every way while the robot moves: it stands, and says why; exit status 1 if not.
+    """End real processes in every way while the robot moves; exit status 1 if it does not stand and say why.
 
     Under kill -9 texts stay the target's own, and goals are reached. Takes a machine with nothing else to do.
     """

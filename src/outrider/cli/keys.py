@@ -10,22 +10,26 @@ import typer
 
 from outrider.cli.help_pages import Commands
 
-Folder = Annotated[Path, typer.Argument(help="Folder with verifier.key and the robots' key files.")]
+Folder = Annotated[Path, typer.Argument(help="Folder with verifier.key and the key files of the robots.")]
 Robots = Annotated[list[str], typer.Argument(help="Names of robots.")]
 
 
 app = Commands(
-    help="Make, add, list and revoke the keys with which a verifier and its robots know each other.",
+    help=(
+        "Create, add, list and revoke the keys by which a verifier and its robots authenticate each other."
+    ),
     no_args_is_help=True,
 )
 
 
 @app.command("make", epilog="Example:  outrider keys make keys/ --robot go2-a --robot go2-b")
 def keys_make(
-    folder: Annotated[Path, typer.Argument(help="Folder for the key files; none is overwritten.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder for the key files; existing files are not overwritten.")
+    ],
     robot: Annotated[list[str] | None, typer.Option(help="Name of a robot; repeatable.")] = None,
 ) -> None:
-    """Make the keys of a verifier and of its first robots."""
+    """Create the keys of a verifier and of its first robots."""
     from outrider.wire.keys import create_keys
 
     for path in create_keys(folder, tuple(robot or ["robot"])):
@@ -34,7 +38,7 @@ def keys_make(
 
 @app.command("add", epilog="Example:  outrider keys add keys/ go2-c")
 def keys_add(folder: Folder, robots: Robots) -> None:
-    """Make keys of more robots; a verifier that runs with this folder's verifier.key lets them in."""
+    """Create keys for more robots; a running verifier with this folder's verifier.key admits them."""
     from outrider.wire.keys import add_robots
 
     for path in add_robots(folder, tuple(robots)):
@@ -43,7 +47,7 @@ def keys_add(folder: Folder, robots: Robots) -> None:
 
 @app.command("list", epilog="Example:  outrider keys list keys/")
 def keys_list(folder: Folder) -> None:
-    """Print the robots that the verifier lets in, with their public keys."""
+    """List the robots that the verifier admits, with their public keys."""
     from outrider.wire.keys import SERVER_KEY_FILE, load_server_keys
 
     for name, public in sorted(load_server_keys(folder / SERVER_KEY_FILE).robots.items()):
@@ -52,7 +56,7 @@ def keys_list(folder: Folder) -> None:
 
 @app.command("revoke", epilog="Example:  outrider keys revoke keys/ go2-c")
 def keys_revoke(folder: Folder, robots: Robots) -> None:
-    """Let robots in no more; a verifier that runs ends their connections a second later."""
+    """Revoke the keys of robots; a running verifier ends their connections within about a second."""
     from outrider.wire.keys import revoke_robots
 
     revoke_robots(folder, tuple(robots))

@@ -13,22 +13,27 @@ from outrider.cli.help_pages import Commands
 from outrider.cli.options import Store, StoreKey
 from outrider.core.errors import ConfigError
 
-app = Commands(help="What the robot remembers; private unless said otherwise.", no_args_is_help=True)
+app = Commands(
+    help="Manage the robot's memories; a memory is private unless it is added as public.",
+    no_args_is_help=True,
+)
 
 
 @app.command("add", epilog='Example:  outrider memory add "my keys hang by the door"')
 def memory_add(
     context: typer.Context,
-    text: Annotated[str, typer.Argument(help="What to remember.")],
+    text: Annotated[str, typer.Argument(help="The text to remember.")],
     shareable: Annotated[
-        bool, typer.Option("--shareable/--private", help="Whether it may ever leave the robot.")
+        bool, typer.Option("--shareable/--private", help="Whether it may leave the robot.")
     ] = False,
-    at: Annotated[tuple[float, float] | None, typer.Option(help="Where it is: x and y in metres.")] = None,
-    home: Annotated[str, typer.Option(help="Where x and y hold: the memory node's `home`.")] = "",
+    at: Annotated[tuple[float, float] | None, typer.Option(help="Its position: x and y in metres.")] = None,
+    home: Annotated[
+        str, typer.Option(help="The home in which x and y are valid: the memory node's `home`.")
+    ] = "",
     store: Store = "",
     store_key_file: StoreKey = "",
 ) -> None:
-    """Tell the robot something to remember."""
+    """Add a memory."""
     only_with(context, "--at", "--home")
     from outrider.runtime.wiring.memory_stores import add_memory, open_memory
 
@@ -38,13 +43,17 @@ def memory_add(
 
 @app.command("list", epilog="Example:  outrider memory list --since 7d --private")
 def memory_list(
-    limit: Annotated[int, typer.Option(min=1, help="How many, the newest first.")] = 20,
-    private: Annotated[bool | None, typer.Option("--private/--shareable", help="Only these.")] = None,
-    since: Annotated[str, typer.Option(help="Only from this span of time: 30m, 12h, 7d.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number, the newest first.")] = 20,
+    private: Annotated[
+        bool | None, typer.Option("--private/--shareable", help="Only memories of this visibility.")
+    ] = None,
+    since: Annotated[
+        str, typer.Option(help="Only memories of this last period, such as 30m, 12h or 7d.")
+    ] = "",
     store: Store = "",
     store_key_file: StoreKey = "",
 ) -> None:
-    """The newest memories."""
+    """List the newest memories."""
     from outrider.runtime.wiring.memory_stores import make_filter, open_known_memory, print_records
 
     with open_known_memory(store, store_key_file) as memory:
@@ -54,17 +63,23 @@ def memory_list(
 @app.command("search", epilog='Example:  outrider memory search "where are my keys?"')
 def memory_search(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(help="A question, or what it is about.")],
-    limit: Annotated[int, typer.Option(min=1, help="How many, the best first.")] = 3,
-    private: Annotated[bool | None, typer.Option("--private/--shareable", help="Only these.")] = None,
-    since: Annotated[str, typer.Option(help="Only from this span of time: 30m, 12h, 7d.")] = "",
-    near: Annotated[tuple[float, float] | None, typer.Option(help="Only near x and y, in metres.")] = None,
-    radius: Annotated[float, typer.Option(min=0.0, help="How near, in metres.")] = 3.0,
-    home: Annotated[str, typer.Option(help="Where x and y hold.")] = "",
+    query: Annotated[str, typer.Argument(help="A question or a topic.")],
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number, the best first.")] = 3,
+    private: Annotated[
+        bool | None, typer.Option("--private/--shareable", help="Only memories of this visibility.")
+    ] = None,
+    since: Annotated[
+        str, typer.Option(help="Only memories of this last period, such as 30m, 12h or 7d.")
+    ] = "",
+    near: Annotated[
+        tuple[float, float] | None, typer.Option(help="Only memories near x and y, in metres.")
+    ] = None,
+    radius: Annotated[float, typer.Option(min=0.0, help="Maximum distance, in metres.")] = 3.0,
+    home: Annotated[str, typer.Option(help="The home in which x and y are valid.")] = "",
     store: Store = "",
     store_key_file: StoreKey = "",
 ) -> None:
-    """The memories that answer a question best, by meaning and by words."""
+    """Find the memories that answer a question best, by meaning and by words."""
     only_with(context, "--near", "--radius", "--home")
     from outrider.runtime.wiring.memory_stores import make_filter, open_known_memory, search_memory
 
@@ -74,13 +89,13 @@ def memory_search(
 
 @app.command("forget", epilog="Example:  outrider memory forget 3 7")
 def memory_forget(
-    ids: Annotated[list[int] | None, typer.Argument(help="Records, by id.")] = None,
-    matching: Annotated[str, typer.Option(help="Every record that holds all of these words.")] = "",
-    everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
+    ids: Annotated[list[int] | None, typer.Argument(help="Ids of the records.")] = None,
+    matching: Annotated[str, typer.Option(help="Delete every record that contains all of these words.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Delete everything.")] = False,
     store: Store = "",
     store_key_file: StoreKey = "",
 ) -> None:
-    """Forget for good: nothing of it stays in the file. Exit status 1 if there was no such record.
+    """Delete memories permanently from the file; exit status 1 if no record matches.
 
     Where another process reads the file, the command says so, and the bytes go once that has ended.
     """
@@ -96,11 +111,11 @@ def memory_forget(
 
 @app.command("export", epilog="Example:  outrider memory export memories.jsonl")
 def memory_export(
-    file: Annotated[Path | None, typer.Argument(help="File to write; without one, the terminal.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="File to write; standard output by default.")] = None,
     store: Store = "",
     store_key_file: StoreKey = "",
 ) -> None:
-    """Every memory as a line of JSON, the oldest first; a file of them is the user's alone to read."""
+    """Export all memories as lines of JSON, the oldest first; only the user can read the file."""
     from outrider.runtime.wiring.memory_stores import export_memory, open_known_memory
 
     with open_known_memory(store, store_key_file) as memory:

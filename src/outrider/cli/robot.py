@@ -37,21 +37,22 @@ app = Commands()
 Relay = Annotated[
     str,
     typer.Option(
-        help="Also at the relay that listens at tcp://HOST:5758.", callback=checked(checks.endpoint)
+        help="Also serve the console through the relay at tcp://HOST:5758.", callback=checked(checks.endpoint)
     ),
 ]
 Speech = Annotated[
     Literal["moonshine", "whisper"] | None,
-    typer.Option(help="What recognises speech, such as moonshine (extra `voice`); nothing by default."),
+    typer.Option(help="Speech recogniser, such as moonshine (extra `voice`); none by default."),
 ]
 Voice = Annotated[
     str,
     typer.Option(
-        help="Voice of Piper, a file .onnx, for answers; else espeak-ng.", callback=checked(checks.voice)
+        help="Piper voice (.onnx file) for spoken answers; espeak-ng by default.",
+        callback=checked(checks.voice),
     ),
 ]
 RelayKey = Annotated[
-    str, typer.Option(help="This robot's key for the relay.", callback=checked(checks.robot_key))
+    str, typer.Option(help="This robot's key file for the relay.", callback=checked(checks.robot_key))
 ]
 NODE_OPTIONS = (
     *("--endpoint", "--link", "--motion", "--store", "--store-key-file"),
@@ -66,7 +67,7 @@ DECODING_OPTIONS = (
 RunningVerifier = Annotated[
     str | None,
     typer.Option(
-        help="A verifier that runs already; by default one of its own.", callback=checked(checks.endpoint)
+        help="Endpoint of a running verifier; by default one is started.", callback=checked(checks.endpoint)
     ),
 ]
 
@@ -77,13 +78,16 @@ RunningVerifier = Annotated[
 )
 def demo(
     context: typer.Context,
-    instruction: Annotated[str, typer.Argument(help="What the robot is told.")] = "find the silver bottle",
-    out: Annotated[Path, typer.Option(help="Folder for report, film, map and logs.")] = Path("out/demo"),
+    instruction: Annotated[str, typer.Argument(help="The instruction.")] = "find the silver bottle",
+    out: Annotated[Path, typer.Option(help="Folder for the report, film, map and logs.")] = Path("out/demo"),
     strategy: Strategy = "outrider",
     motion: Annotated[
         Motion | None,
         typer.Option(
-            help="continuous: the next picture is taken under way (the default); stepwise: standing.",
+            help=(
+                "continuous: the robot takes the next picture while it moves (the default); stepwise: while "
+                "it stands."
+            ),
             show_default=False,
         ),
     ] = None,
@@ -92,12 +96,12 @@ def demo(
     top_p: TopP = 1.0,
     top_k: TopK = 0,
     sampling_seed: SamplingSeed = 0,
-    seed: Annotated[int | None, typer.Option(help="Which home.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the home.")] = None,
     placement: Annotated[Placement | None, typer.Option(help="Where the target is at the start.")] = None,
     endpoint: Annotated[
         str | None,
         typer.Option(
-            help="Where the verifier listens; a free local port by default.",
+            help="Endpoint of the verifier that is started; a free local port by default.",
             callback=checked(checks.endpoint),
         ),
     ] = None,
@@ -105,19 +109,21 @@ def demo(
     holds: Annotated[
         str | None,
         typer.Option(
-            help="What the home must hold; by default what the instruction names.",
+            help="Object that the home must contain; by default what the instruction names.",
             callback=checked(checks.thing),
         ),
     ] = None,
     store: Annotated[
-        str, typer.Option(help="File of a store to remember in; by default an empty one beside the report.")
+        str, typer.Option(help="File of the memory store; by default an empty one beside the report.")
     ] = "",
     store_key_file: StoreKey = "",
     models: Models = None,
-    real_time_factor: Annotated[float, typer.Option(help="Simulated seconds in a second.")] = 1.0,
+    real_time_factor: Annotated[float, typer.Option(help="Simulated seconds per second of real time.")] = 1.0,
     record: Annotated[Path | None, typer.Option(help="Record the run as this MCAP file.")] = None,
     legs: Legs = False,
-    console: Annotated[bool, typer.Option("--console", help="Watch and steer it in a browser.")] = False,
+    console: Annotated[
+        bool, typer.Option("--console", help="Serve the console, to watch and steer the robot in a browser.")
+    ] = False,
     port: Annotated[
         int | None,
         typer.Option(
@@ -127,18 +133,18 @@ def demo(
             show_default=False,
         ),
     ] = None,
-    video: Annotated[bool, typer.Option("--video/--no-video", help="Make a video of the run.")] = True,
+    video: Annotated[bool, typer.Option("--video/--no-video", help="Record a video of the run.")] = True,
     animation: Annotated[
         Path | None,
-        typer.Option(help="Also animate the run in this .webp file of at most 3 MB, as for a README."),
+        typer.Option(help="Also write an animation of the run, a .webp file of at most 3 MB."),
     ] = None,
     namespace: Namespace = "",
     no_ros: Annotated[
         bool,
-        typer.Option("--no-ros", help="All in this process, without ROS 2: both models and the simulation."),
+        typer.Option("--no-ros", help="Run both models and the simulation in this process, without ROS 2."),
     ] = False,
 ) -> None:
-    """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
+    """Run the whole edge-cloud graph with a simulated robot that finds what it is told to find."""
     not_with(context, "--no-ros", *NODE_OPTIONS)
     only_with(context, "--console", "--port")
     from outrider.runtime.mission.words import check_for_pair
@@ -206,7 +212,9 @@ def demo(
 
 @app.command(epilog="Example:  outrider record run.mcap")
 def record(
-    file: Annotated[Path, typer.Argument(help="MCAP file to write; none is overwritten.")] = Path("run.mcap"),
+    file: Annotated[
+        Path, typer.Argument(help="MCAP file to write; an existing file is not overwritten.")
+    ] = Path("run.mcap"),
     namespace: Namespace = "",
 ) -> None:
     """Record what the nodes of this ROS domain publish, until interrupted."""
@@ -221,7 +229,7 @@ def replay(
     context: typer.Context,
     file: Annotated[
         Path,
-        typer.Argument(help="MCAP file, a folder of rosbag2 with such files, or a journal (.journal)."),
+        typer.Argument(help="MCAP file, rosbag2 folder of MCAP files, or journal (.journal)."),
     ],
     strategy: Strategy = "outrider",
     drafters: Drafters = "model,suffix",
@@ -232,13 +240,13 @@ def replay(
     endpoint: RunningVerifier = None,
     key_file: KeyFile = None,
     journal_key: Annotated[
-        Path | None, typer.Option(help="Key of a journal; by default the one beside it.")
+        Path | None, typer.Option(help="Key file of a journal; by default the one beside it.")
     ] = None,
     link: Link = None,
     models: Models = None,
     json_file: Json = None,
 ) -> None:
-    """Decode a recorded run again, without a robot; exit status 1 if a text is not the recorded one.
+    """Decode a recorded run again, without a robot; exit status 1 if a text differs from the recorded one.
 
     Of a journal it proves that no line was changed or left out, or names the first that was.
     """
@@ -268,26 +276,29 @@ def replay(
 def console(
     context: typer.Context,
     sim: Annotated[
-        bool, typer.Option("--sim", help="With a simulated robot; else beside the nodes that run already.")
+        bool,
+        typer.Option(
+            "--sim", help="Start a simulated robot; by default the console connects to running nodes."
+        ),
     ] = False,
     host: Annotated[
-        str, typer.Option(help="Address to serve at; 0.0.0.0 for all, where a login is asked for.")
+        str, typer.Option(help="Address to serve at; 0.0.0.0 for all interfaces, which requires a login.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="TCP port; 0 for a free one.")] = 8088,
-    login: Annotated[bool, typer.Option("--login", help="Ask for the token on the loopback too.")] = False,
-    token_file: Annotated[str, typer.Option(help="File of the login token, made where missing.")] = "",
-    tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
-    tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
+    login: Annotated[bool, typer.Option("--login", help="Require the token on the loopback too.")] = False,
+    token_file: Annotated[str, typer.Option(help="File with the login token, created if missing.")] = "",
+    tls_cert: Annotated[str, typer.Option(help="Certificate file for HTTPS.")] = "",
+    tls_key: Annotated[str, typer.Option(help="Private key file of the certificate.")] = "",
     speech: Speech = None,
     voice: Voice = "",
     relay: Relay = "",
     relay_key_file: RelayKey = "",
     namespace: Namespace = "",
     holds: RequiredObject = "silver bottle",
-    seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
-    placement: Annotated[Placement, typer.Option(help="Where that is at the start.")] = "hidden",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated home.")] = 1,
+    placement: Annotated[Placement, typer.Option(help="Where the target is at the start.")] = "hidden",
 ) -> None:
-    """The robot in a browser: see, command in words, drive by hand, stop."""
+    """Serve the console: see the robot, command it in words, drive and stop it in a browser."""
     only_with(context, "--sim", "--holds", "--seed", "--placement")
     not_with(context, "--sim", "--namespace")
     only_with(context, "--relay", "--relay-key-file")

@@ -52,7 +52,7 @@ def confirmed(sentence: str, check: Callable[[str], object]) -> str:
 
 @app.command(cls=SentenceCommand, epilog='Example:  outrider plan "find the red chair, then come back"')
 def plan(
-    sentence: Annotated[str, typer.Argument(help="What the robot would be told.")],
+    sentence: Annotated[str, typer.Argument(help="The sentence.")],
     model: DraftModel = "models/draft",
 ) -> None:
     """Print the plan of a sentence, or why it is refused. Nothing moves."""
@@ -68,7 +68,7 @@ def plan(
 def words(
     model: DraftModel = "models/draft",
 ) -> None:
-    """List what can be said to a model."""
+    """List the words that a model knows."""
     from outrider.runtime.mission.words import vocabulary_of, words_text
 
     typer.echo(words_text(model, vocabulary_of(model)))
@@ -79,9 +79,10 @@ def words(
 )
 def ask(
     context: typer.Context,
-    question: Annotated[str, typer.Argument(help="What the robot is asked.")],
+    question: Annotated[str, typer.Argument(help="The question.")],
     answers: Annotated[
-        str, typer.Option(help="memory: by the robot alone; aggregate: in one text with the cloud.")
+        str,
+        typer.Option(help="memory: the robot answers alone; aggregate: robot and cloud write one answer."),
     ] = "memory",
     endpoint: Endpoint = "tcp://127.0.0.1:5757",
     key_file: KeyFile = None,
@@ -90,7 +91,7 @@ def ask(
     store: Store = "",
     store_key_file: StoreKey = "",
 ) -> None:
-    """Ask what the robot remembers, as one may ask it while it runs; nothing private leaves it."""
+    """Ask the robot's memory a question, as while the robot runs; nothing private leaves it."""
     from outrider.runtime.mission.questions import question_to_memory
 
     only_with(context, "--answers aggregate", "--endpoint", "--key-file", "--link", "--answer-model")
@@ -114,7 +115,7 @@ def hear(
     engine: Engine = "moonshine",
     model: DraftModel = "models/draft",
 ) -> None:
-    """Print what is said in a sound file, and its plan or why it is refused (extra `voice`)."""
+    """Transcribe a sound file and print its plan, or why it is refused (extra `voice`)."""
     from outrider.core.language.sentences.planner import plan_of
     from outrider.runtime.mission.words import vocabulary_of
     from outrider.voice.engines import make_engine
@@ -138,14 +139,14 @@ def eval_sentences(
     folder: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with building.tsv, held_out.tsv and words.yaml, as benchmarks/sentences.",
+            help="Folder with building.tsv, held_out.tsv and words.yaml, like benchmarks/sentences.",
             callback=checked(checks.sentences),
         ),
     ] = None,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """What the grammar makes of sentences that were written down before it was; nothing moves.
+    """Evaluate the grammar on sentences that were written before it; nothing moves.
 
     Exit status 1 if one becomes a plan that moves and must not.
     """

@@ -14,7 +14,7 @@ from outrider.cli.help_pages import Commands
 from outrider.cli.options import AnswerModel, Endpoint, KeyFile
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import loading
-from outrider.core.model_options import DEFAULT_MAX_LENGTH, MOST_THREADS
+from outrider.core.model_options import DEFAULT_MAX_LENGTH, MAX_THREADS
 
 app = Commands()
 
@@ -22,7 +22,7 @@ app = Commands()
 @app.command(epilog="Example:  outrider verifier --endpoint tcp://127.0.0.1:5757 --model models/target")
 def verifier(
     context: typer.Context,
-    endpoint: Annotated[str, typer.Option(help="Where to listen.")] = "tcp://127.0.0.1:5757",
+    endpoint: Annotated[str, typer.Option(help="Endpoint to listen on.")] = "tcp://127.0.0.1:5757",
     model: Annotated[
         str,
         typer.Option(
@@ -30,24 +30,26 @@ def verifier(
             callback=checked(checks.model),
         ),
     ] = "models/target",
-    max_sessions: Annotated[int, typer.Option(min=1, help="Robots served at a time.")] = 8,
+    max_sessions: Annotated[int, typer.Option(min=1, help="Maximum number of robots at a time.")] = 8,
     threads: Annotated[
-        int, typer.Option(min=1, max=MOST_THREADS, help="Threads of the model's arithmetic.")
+        int, typer.Option(min=1, max=MAX_THREADS, help="Number of threads for the model's arithmetic.")
     ] = 1,
     precision: Annotated[
-        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the weights are kept in.")
+        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="Precision of the weights.")
     ] = "fp32",
     max_length: Annotated[
-        int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
+        int, typer.Option(min=64, help="Maximum length of prompt, image and text together, in tokens.")
     ] = DEFAULT_MAX_LENGTH,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(help="Where the model runs.", callback=checked(checks.device)),
+        typer.Option(help="Device of the model.", callback=checked(checks.device)),
     ] = "cpu",
     constrained: Annotated[
-        bool, typer.Option("--constrained", help="Begin every text with an action of the table.")
+        bool, typer.Option("--constrained", help="Constrain every text to begin with a known action.")
     ] = False,
-    key_file: Annotated[Path | None, typer.Option(help="CURVE keys of the link: verifier.key.")] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="The verifier's key file (CURVE) for the link: verifier.key.")
+    ] = None,
     corpus: Annotated[
         str,
         typer.Option(help="Also answer questions together with robots, from this corpus."),
@@ -57,27 +59,34 @@ def verifier(
         int,
         typer.Option(
             min=1,
-            help="Verifiers behind the endpoint, by Ray Serve (extra `replicas`).",
+            help="Number of verifiers behind the endpoint, by Ray Serve (extra `replicas`).",
             callback=checked(checks.replicas),
         ),
     ] = 1,
     tokens_per_s: Annotated[
-        float, typer.Option(min=0.1, help="Tokens of one robot verified a second, right or wrong.")
+        float,
+        typer.Option(
+            min=0.1, help="Maximum number of tokens verified per second and robot, accepted or not."
+        ),
     ] = float("inf"),
     metrics_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of a page for Prometheus on 127.0.0.1; 0: none.")
+        int,
+        typer.Option(min=0, max=65535, help="Port of a metrics page for Prometheus on 127.0.0.1; 0: none."),
     ] = 0,
     draft_model: Annotated[
         str,
         typer.Option(
-            help="What drafts beside the target: a model's folder or name, or head: its own; empty: none.",
+            help=(
+                "Draft model in the cloud: a folder or name, or `head` for the target's own head; none by "
+                "default."
+            ),
             callback=checked(checks.cloud_draft),
         ),
     ] = "",
     draft_device: Annotated[
         str,
         typer.Option(
-            help="A device for the draft alone, where it drafts on while the target verifies.",
+            help="Separate device for the draft model, which then drafts while the target verifies.",
             callback=checked(checks.device),
         ),
     ] = "",
@@ -127,27 +136,31 @@ def relay(
     key_file: Annotated[
         Path,
         typer.Option(
-            help="verifier.key of `outrider keys`: the robots that are let in.",
+            help="verifier.key of `outrider keys`, which lists the admitted robots.",
             callback=checked(checks.server_key),
         ),
     ],
     endpoint: Annotated[
-        str, typer.Option(help="Where robots dial in.", callback=checked(checks.listening_endpoint))
+        str,
+        typer.Option(help="Endpoint that robots connect to.", callback=checked(checks.listening_endpoint)),
     ] = "tcp://127.0.0.1:5758",
     host: Annotated[
-        str, typer.Option(help="Address of the pages; 0.0.0.0 for all, where a login is asked for.")
+        str, typer.Option(help="Address of the pages; 0.0.0.0 for all interfaces, which requires a login.")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="TCP port of the pages; 0 for a free one.")
     ] = 8090,
-    login: Annotated[bool, typer.Option("--login", help="Ask for the token on the loopback too.")] = False,
+    login: Annotated[bool, typer.Option("--login", help="Require the token on the loopback too.")] = False,
     token_file: Annotated[
-        str, typer.Option(help="File of the login token, made where missing; ~/.outrider/relay.token.")
+        str,
+        typer.Option(
+            help="File with the login token, created if missing; ~/.outrider/relay.token by default."
+        ),
     ] = "",
-    tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
-    tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
+    tls_cert: Annotated[str, typer.Option(help="Certificate file for HTTPS.")] = "",
+    tls_key: Annotated[str, typer.Option(help="Private key file of the certificate.")] = "",
 ) -> None:
-    """Consoles of robots that open no port: they dial in here with their keys, and people open them here."""
+    """Serve the consoles of robots behind firewalls, which connect here with their keys."""
     check_login(context, host, login)
     from outrider.console.server import ConsoleSettings
     from outrider.runtime.wiring.console_relay import RELAY_TOKEN_FILE, run_relay
@@ -161,22 +174,24 @@ def graphs(
     model: Annotated[
         str,
         typer.Argument(
-            help="The draft model: a folder, or its name on the Hub.", callback=checked(checks.model)
+            help="The draft model: a folder or a name on the Hub.", callback=checked(checks.model)
         ),
     ] = "models/draft",
     precision: Annotated[
-        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the weights are kept in.")
+        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="Precision of the weights.")
     ] = "fp32",
     provider: Annotated[
         Literal["cpu", "cuda", "tensorrt", "openvino", "qnn"],
-        typer.Option(help="Where onnxruntime is to run them."),
+        typer.Option(help="Device on which onnxruntime runs them."),
     ] = "cpu",
     max_length: Annotated[
-        int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
+        int, typer.Option(min=64, help="Maximum length of prompt, image and text together, in tokens.")
     ] = DEFAULT_MAX_LENGTH,
-    threads: Annotated[int, typer.Option(min=1, max=MOST_THREADS, help="Threads of the arithmetic.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, max=MAX_THREADS, help="Number of threads for the arithmetic.")
+    ] = 1,
 ) -> None:
-    """Build a draft model's static graphs ahead of a robot with draft_runtime:=graphs and these options."""
+    """Build a draft model's static graphs in advance, for a robot with draft_runtime:=graphs."""
     from outrider.runtime.wiring.prebuild_graphs import build_graphs
 
     build_graphs(model, precision, provider, max_length, threads)

@@ -16,23 +16,23 @@ from outrider.core.files.writing import checked_file, checked_folder
 
 Data = Annotated[Path, typer.Argument(help="Folder of the data set.", callback=checked(checks.training_data))]
 Precision = Annotated[
-    Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What a general checkpoint's weights are.")
+    Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="Precision of a general checkpoint's weights.")
 ]
 Device = Annotated[
     Literal["cpu", "cuda"],
     typer.Option(
-        help="Where a general checkpoint runs; the fit is on the CPU.", callback=checked(checks.device)
+        help="Device of a general checkpoint; the fit runs on the CPU.", callback=checked(checks.device)
     ),
 ]
 
-app = Commands(help="Make training data and train the small pair.", no_args_is_help=True)
+app = Commands(help="Create training data and train the small pair.", no_args_is_help=True)
 app.callback()(showing_progress("train"))
 
 
 @app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")
 def train_data(
-    folder: Annotated[Path, typer.Argument(help="Folder of the data set; what is there already is kept.")],
-    shards: Annotated[int, typer.Option(min=1, help="Files of a thousand frames each.")] = 120,
+    folder: Annotated[Path, typer.Argument(help="Folder of the data set; existing shards are kept.")],
+    shards: Annotated[int, typer.Option(min=1, help="Number of files, of a thousand frames each.")] = 120,
     seed: Seed = 0,
     dagger: Annotated[
         Path | None,
@@ -44,13 +44,16 @@ def train_data(
     looks: Annotated[
         str,
         typer.Option(
-            help="The homes take these in turn, such as plain,textured,dim,warm,washed,noisy,all.",
+            help=(
+                "Looks of the homes in turn, separated by commas: plain, textured, dim, warm, washed, "
+                "noisy, all."
+            ),
             callback=checked(checks.looks),
         ),
     ] = "plain",
     processes: Processes = 1,
 ) -> None:
-    """Render homes and write down what the expert says, in resumable shards."""
+    """Render homes with the expert's actions and descriptions, in resumable shards."""
 
     from outrider.core.files.terminal import tracked
     from outrider.runtime.datasets.shards import write_dataset
@@ -63,9 +66,9 @@ def train_data(
 @app.command("tokenizer", epilog="Example:  outrider train tokenizer out/data --models out/models")
 def train_tokenizer(
     data: Data,
-    models: Annotated[Path, typer.Option(help="Where tokenizer/ is written.")] = Path("out/models"),
+    models: Annotated[Path, typer.Option(help="Folder in which tokenizer/ is written.")] = Path("out/models"),
 ) -> None:
-    """Learn the tokenizer that both small models share."""
+    """Train the tokenizer that both small models share."""
     checked_folder(models / "tokenizer")
     from outrider.runtime.datasets.training_runs import make_tokenizer
 
@@ -74,25 +77,29 @@ def train_tokenizer(
 
 @app.command("model", epilog="Example:  outrider train model target out/data --steps 2400 --processes 2")
 def train_model(
-    role: Annotated[Literal["target", "draft"], typer.Argument(help="What it will be.")],
+    role: Annotated[Literal["target", "draft"], typer.Argument(help="Role of the model.")],
     data: Data,
-    run: Annotated[Path, typer.Option(help="Checkpoints; a run found there goes on.")] = Path("out/run"),
-    models: Annotated[Path, typer.Option(help="Holds tokenizer/; the model is written beside it.")] = Path(
-        "out/models"
+    run: Annotated[Path, typer.Option(help="Folder of checkpoints; a run found there continues.")] = Path(
+        "out/run"
     ),
-    vision_steps: Annotated[int, typer.Option(min=0, help="Steps of the vision tower alone.")] = 700,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of imitation.")] = 2400,
+    models: Annotated[
+        Path, typer.Option(help="Folder with tokenizer/; the model is written beside it.")
+    ] = Path("out/models"),
+    vision_steps: Annotated[int, typer.Option(min=0, help="Training steps of the vision tower alone.")] = 700,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps of imitation.")] = 2400,
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1)] = 3e-3,
     start: Annotated[
         Path | None,
         typer.Option(
-            "--from", help="Checkpoint or model folder whose weights a new run begins with.", exists=True
+            "--from", help="Checkpoint or model folder with the initial weights of a new run.", exists=True
         ),
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Frames a step, four tasks each.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, help="Frames per step, four tasks each.")] = 32,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(help="On cuda the processes pack batches for one GPU.", callback=checked(checks.device)),
+        typer.Option(
+            help="Device; on cuda the processes pack batches for one GPU.", callback=checked(checks.device)
+        ),
     ] = "cpu",
     processes: Processes = 1,
 ) -> None:
@@ -118,9 +125,13 @@ def train_model(
 
 @app.command("reader", epilog="Example:  outrider train reader --run out/reader")
 def train_reader(
-    run: Annotated[Path, typer.Option(help="Checkpoints; a run found there goes on.")] = Path("out/run"),
-    models: Annotated[Path, typer.Option(help="The model is written to reader/ in it.")] = Path("out/models"),
-    steps: Annotated[int, typer.Option(min=1, help="Steps, 16 questions each.")] = 10800,
+    run: Annotated[Path, typer.Option(help="Folder of checkpoints; a run found there continues.")] = Path(
+        "out/run"
+    ),
+    models: Annotated[Path, typer.Option(help="Folder in which reader/, the model, is written.")] = Path(
+        "out/models"
+    ),
+    steps: Annotated[int, typer.Option(min=1, help="Training steps of 16 questions each.")] = 10800,
     seed: Seed = 0,
 ) -> None:
     """Train the tiny model that answers questions from memories in its prompt; resumable."""
@@ -133,26 +144,24 @@ def train_reader(
 
 @app.command("stops", epilog="Example:  outrider train stops out/stops --weights out/stops.safetensors")
 def train_stops(
-    sounds: Annotated[
-        Path, typer.Argument(help="Folder of speech as examples; what is there already is kept.")
-    ],
-    weights: Annotated[Path, typer.Option(help="Where the spotter's weights are written.")] = Path(
+    sounds: Annotated[Path, typer.Argument(help="Folder of speech examples; existing files are kept.")],
+    weights: Annotated[Path, typer.Option(help="File for the weights of the network.")] = Path(
         "out/stops.safetensors"
     ),
     recordings: Recordings = None,
     choosing: Annotated[
         Path | None,
         typer.Option(
-            help="Recordings of other voices, to choose the threshold on too.",
+            help="Recordings of other voices, on which the threshold is chosen too.",
             callback=checked(checks.voices),
         ),
     ] = None,
-    shards: Annotated[int, typer.Option(min=1, help="Files of 250 sentences each.")] = 6,
-    steps: Annotated[int, typer.Option(min=1, help="Steps, 64 examples each.")] = 1250,
+    shards: Annotated[int, typer.Option(min=1, help="Number of files, of 250 sentences each.")] = 6,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps of 64 examples each.")] = 1250,
     seed: Seed = 0,
     processes: Processes = 1,
 ) -> None:
-    """Train the small network that spots words that stop, on speech of eSpeak NG and on recordings: minutes.
+    """Train the small network that detects spoken stop words, on eSpeak NG and recordings; takes minutes.
 
     Needs the extras `voice` and `speech`.
     """
@@ -165,19 +174,19 @@ def train_stops(
 
 @app.command("answers", epilog="Example:  outrider train answers out/answers --target MODEL.gguf")
 def train_answers(
-    folder: Annotated[Path, typer.Argument(help="Folder of the answers; what is there already is kept.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of the answers; existing ones are kept.")],
     target: Annotated[
         str,
         typer.Option(
-            help="The language model: a folder, a GGUF file, or its name on the Hub.",
+            help="The language model: a folder, a GGUF file, or a name on the Hub.",
             callback=checked(checks.model),
         ),
     ],
-    tokens: Annotated[int, typer.Option(min=2, max=512, help="Tokens of an answer at most.")] = 48,
+    tokens: Annotated[int, typer.Option(min=2, max=512, help="Maximum number of tokens per answer.")] = 48,
     precision: Precision = "bf16",
     device: Device = "cpu",
 ) -> None:
-    """Let a language model answer the training half of benchmarks/prompts.yaml: data for its early exits."""
+    """Let a language model answer the training half of benchmarks/prompts.yaml, to train its early exits."""
     from outrider.runtime.common.paths import model_folder
 
     checked_folder(folder)
@@ -189,19 +198,21 @@ def train_answers(
 Target = Annotated[
     str,
     typer.Option(
-        help="The model that it is put beside: a folder, or its name on the Hub.",
+        help="The target model: a folder or a name on the Hub.",
         callback=checked(checks.model),
     ),
 ]
 Judged = Annotated[
     Path,
     typer.Argument(
-        help="Folder of the data set; its last shard judges what was trained.",
+        help="Folder of the data set; its last shard is held out for evaluation.",
         callback=checked(checks.training_data),
     ),
 ]
-Frames = Annotated[int, typer.Option(min=1, help="How many frames to train on.")]
-StatesMb = Annotated[int, typer.Option(min=64, help="For the states that are trained on at a time.")]
+Frames = Annotated[int, typer.Option(min=1, help="Number of frames to train on.")]
+StatesMb = Annotated[
+    int, typer.Option(min=64, help="Memory for the states that are trained on at a time, in MB.")
+]
 
 
 @app.command("exits", epilog="Example:  outrider train exits out/data --target out/models/target")
@@ -209,7 +220,8 @@ def train_exits(
     data: Judged,
     target: Target = "models/target",
     layer: Annotated[
-        list[int] | None, typer.Option(help="An exit after this layer; repeatable; all but the last if none.")
+        list[int] | None,
+        typer.Option(help="Place an exit after this layer; repeatable; by default after all but the last."),
     ] = None,
     rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 64,
     frames: Frames = 1600,
@@ -218,7 +230,7 @@ def train_exits(
     device: Device = "cpu",
     memory_mb: StatesMb = 2048,
 ) -> None:
-    """Train early exits for a target with the model itself frozen: minutes on one core for the small one."""
+    """Train early exits for a frozen target; takes minutes on one core for the small one."""
     from outrider.runtime.common.paths import model_folder
     from outrider.runtime.datasets.training_runs import make_exits
     from outrider.training.frozen.exits import ExitsConfig
@@ -231,14 +243,14 @@ def train_exits(
 def train_head(
     data: Judged,
     target: Target = "models/target",
-    rank: Annotated[int, typer.Option(min=1, help="Width of its hidden layer.")] = 160,
+    rank: Annotated[int, typer.Option(min=1, help="Width of the head's hidden layer.")] = 160,
     frames: Frames = 4800,
     seed: Seed = 0,
     precision: Precision = "fp32",
     device: Device = "cpu",
     memory_mb: StatesMb = 2048,
 ) -> None:
-    """Train a draft head for a target, which drafts beside it (`outrider verifier --draft-model head`)."""
+    """Train a draft head for a target, which drafts in the cloud (`outrider verifier --draft-model head`)."""
     from outrider.runtime.common.paths import model_folder
     from outrider.runtime.datasets.training_runs import make_head
     from outrider.training.frozen.draft_head import HeadConfig

@@ -11,7 +11,7 @@ from operator import itemgetter
 Pair = tuple[str, str, str]
 """A word as said, the token that it is matched with, and the word that is meant."""
 _Rank = tuple[int, int, int, str]
-_NUM_BITS, _MOST_KEPT = 64, 4096
+_NUM_BITS, _MAX_KEPT = 64, 4096
 _cost = itemgetter(0)
 
 
@@ -33,7 +33,7 @@ class Spellings:
         earlier words.
         """
         if word not in self._near:
-            if len(self._near) >= _MOST_KEPT:
+            if len(self._near) >= _MAX_KEPT:
                 self._near.clear()
             self._near[word] = tuple(c for *_, c in sorted(self._ranked(word))[:2])
         return self._near[word]

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from outrider.core.errors import ConfigError
 
 _BYTES_PER_MEGABIT = 125_000.0
-LEAST_RETRANSMIT_S = 0.2
+MIN_RETRANSMIT_S = 0.2
 """The shortest retransmission timeout of Linux."""
 
 
@@ -137,7 +137,7 @@ class Network:
         """
 
         def at(profile: LinkProfile) -> LinkProfile:
-            late_s = None if profile.retransmit_s is None else max(round_trip_s, LEAST_RETRANSMIT_S)
+            late_s = None if profile.retransmit_s is None else max(round_trip_s, MIN_RETRANSMIT_S)
             return replace(profile, delay_s=round_trip_s / 2.0, retransmit_s=late_s)
 
         name = f"{self.name} at {round_trip_s * 1000.0:g} ms"

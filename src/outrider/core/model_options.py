@@ -19,7 +19,7 @@ PROVIDERS = ("cpu", "cuda", "tensorrt", "openvino", "qnn")
 DEFAULT_MAX_LENGTH = 512
 """Tokens of a prompt and its text, image tokens included: enough for the shipped pair's frames."""
 
-MOST_THREADS = 1024
+MAX_THREADS = 1024
 """The most threads for a model's arithmetic: torch ends the process if a system cannot create them."""
 
 DEVICES = ("cpu", "cuda")

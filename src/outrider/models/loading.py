@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 
 from outrider.core.errors import ConfigError
-from outrider.core.model_options import DEFAULT_MAX_LENGTH, MOST_THREADS, PRECISIONS, Precision
+from outrider.core.model_options import DEFAULT_MAX_LENGTH, MAX_THREADS, PRECISIONS, Precision
 from outrider.core.pairs import marked
 from outrider.models.backbone.batch import DECODE_ROWS, next_span
 from outrider.models.backbone.draft_head import HEAD_FILE, DraftHead, HeadWeights, read_head, write_head
@@ -49,7 +49,7 @@ from outrider.models.onnx.model import GraphModel
 from outrider.models.onnx.providers import find_provider
 from outrider.models.onnx.slots import BRANCH_SLOTS
 from outrider.models.onnx.store import GraphRequest, are_built, find_graphs
-from outrider.models.quantization.int4_tiles import LEAST_CAPABILITY
+from outrider.models.quantization.int4_tiles import MIN_CAPABILITY
 from outrider.models.session import QwenModel, plan_caches
 from outrider.models.text.tokenizer import QwenTokenizer, check_markup, load_tokenizer
 
@@ -159,8 +159,8 @@ def _check_options(threads: int, precision: Precision, max_length: int) -> None:
     """Raise ConfigError for an option out of range."""
     if threads < 1:
         raise ConfigError(f"threads must be at least 1, got {threads}")
-    if threads > MOST_THREADS:
-        raise ConfigError(f"threads must be at most {MOST_THREADS}, got {threads}")
+    if threads > MAX_THREADS:
+        raise ConfigError(f"threads must be at most {MAX_THREADS}, got {threads}")
     if precision not in PRECISIONS:
         raise ConfigError(f"precision={precision!r} must be one of {', '.join(PRECISIONS)}")
     if max_length < 1:
@@ -196,10 +196,10 @@ def _check_product(torch_device: torch.device, precision: Precision) -> None:
     if torch_device.type != "cuda" or precision not in ("int8", "int4"):
         return
     capability = torch.cuda.get_device_capability(torch_device)
-    if torch.version.cuda is None or capability < LEAST_CAPABILITY:
+    if torch.version.cuda is None or capability < MIN_CAPABILITY:
         raise ConfigError(
             f"device={torch_device} has compute capability {capability[0]}.{capability[1]}, and "
-            f"{precision} is multiplied by NVIDIA GPUs from {LEAST_CAPABILITY[0]}.{LEAST_CAPABILITY[1]} on: "
+            f"{precision} is multiplied by NVIDIA GPUs from {MIN_CAPABILITY[0]}.{MIN_CAPABILITY[1]} on: "
             "use precision=bf16"
         )
 

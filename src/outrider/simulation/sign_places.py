@@ -16,7 +16,7 @@ SIGN_STREAM = 47
 START_SIGNS, ROOM_SIGNS, ATTEMPTS = 2, 2, 12
 START_BEARING_RAD = math.radians(24.0)
 WIDTHS_M, HEIGHT_TO_WIDTH, MIDDLES_M = (0.6, 1.0), (0.5, 0.75), (0.45, 0.8)
-LEAST_WIDTH_M, EDGE_M, OFF_M, FARTHEST_M = 0.3, 0.05, 0.004, 9.0
+MIN_WIDTH_M, EDGE_M, OFF_M, FARTHEST_M = 0.3, 0.05, 0.004, 9.0
 CODE_SHARE = 0.25
 
 
@@ -62,7 +62,7 @@ def _sign_at(home: Home, eye: Pose2D, bearing: float, rng: np.random.Generator) 
         return None
     low, high = _free_span(rect, home.rooms[room], along_x)
     width = float(min(rng.uniform(*WIDTHS_M), high - low))
-    if width < LEAST_WIDTH_M:
+    if width < MIN_WIDTH_M:
         return None
     at = float(np.clip(x if along_x else y, low + width / 2, high - width / 2))
     height = min(width * float(rng.uniform(*HEIGHT_TO_WIDTH)), top - 2 * EDGE_M)

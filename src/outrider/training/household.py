@@ -29,13 +29,13 @@ ROOMS = ("hall", "kitchen", "bedroom", "cellar", "garage", "bathroom", "office",
 FILLERS = ("i think", "by the way", "just so you know", "as far as i know", "if i am not mistaken")
 PLURAL_VERBS = ("hang", "lie", "sit")
 SINGLE_VERBS = ("hangs", "lies", "sits")
-MOST_FACTS = len(PLURAL) + len(SINGLE)
+MAX_FACTS = len(PLURAL) + len(SINGLE)
 REMARKS = ("please leave it so", "do not tell the children", "it took me ages to find out", "for now")
 TREATS = ("mango", "pears", "tea", "chess", "jazz", "tennis", "honey", "tulips", "bread", "cheese", "novels")
 SHOPS = ("harbour", "station", "library", "bakery", "museum", "theatre", "castle", "mill", "school", "bridge")
 PLAIN_SHARE, FILLER_SHARE, REMARK_SHARE, NEIGHBOUR_SHARE = 0.5, 0.4, 0.3, 0.4
 """Shares of statements that have the verb of the answers, a filler, a remark, or a neighbouring thing."""
-NUM_RECORDS, MOST_PEOPLE, NUM_TREATS = (1, 2, 2, 2, 3), 4, 3
+NUM_RECORDS, MAX_PEOPLE, NUM_TREATS = (1, 2, 2, 2, 3), 4, 3
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ def make_lesson(rng: random.Random) -> Lesson:
     """Return a question over a few memories, which include the wanted ones."""
     if rng.random() < 0.2:
         return _shopping_lesson(rng)
-    facts = make_facts(rng, rng.choice(NUM_RECORDS), rng.randint(1, MOST_PEOPLE))
+    facts = make_facts(rng, rng.choice(NUM_RECORDS), rng.randint(1, MAX_PEOPLE))
     return rng.choice(ASKS)(rng.choice(facts)).lesson(facts)
 
 
-def make_facts(rng: random.Random, count: int, num_people: int = MOST_PEOPLE) -> list[Fact]:
-    """Return facts of one household about different things, MOST_FACTS at most."""
+def make_facts(rng: random.Random, count: int, num_people: int = MAX_PEOPLE) -> list[Fact]:
+    """Return facts of one household about different things, MAX_FACTS at most."""
     people = rng.sample(PEOPLE, num_people)
     things = rng.sample((*PLURAL, *SINGLE), count)
     return [_fact(rng, rng.choice(people), thing, rng.choice(people)) for thing in things]

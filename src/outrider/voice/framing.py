@@ -8,7 +8,7 @@ from typing import IO
 
 from outrider.core.errors import LinkError
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 READY, FAILED, LISTEN, SAMPLES, END, HEARD = b"R", b"F", b"L", b"S", b"E", b"H"
 _HEADER = struct.Struct(">cI")
 
@@ -29,7 +29,7 @@ def read_frame(stream: IO[bytes]) -> tuple[bytes, bytes]:
         if len(header) < _HEADER.size:
             raise LinkError("the speech engine has ended")
         kind, length = _HEADER.unpack(header)
-        content = stream.read(length) if length <= MOST_BYTES else b""
+        content = stream.read(length) if length <= MAX_BYTES else b""
     except (OSError, ValueError):
         raise LinkError("the speech engine has ended") from None
     if len(content) < length:

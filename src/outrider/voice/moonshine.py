@@ -18,7 +18,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.hearing import BYTES_A_SECOND
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.words.phrasebook import phrasebook
-from outrider.voice.moonshine_encoder import LEAST_SAMPLES, MoonshineEncoder, model_folder, session
+from outrider.voice.moonshine_encoder import MIN_SAMPLES, MoonshineEncoder, model_folder, session
 from outrider.voice.sentence_graph import sentence_graph
 from outrider.voice.sound import Samples, from_bytes, trimmed, without_noise
 from outrider.voice.stop_spotter import SpottedUtterance, StopSpotter
@@ -31,7 +31,7 @@ NO_WORDS = (
 BEAM = 16
 TOKENS_A_SECOND = (1.5, 7.0)
 """Tokens per second of speech: fewer than the first rate are penalized, the second ends the search."""
-MISSING_PENALTY, MOST_BEYOND = 3.0, 3
+MISSING_PENALTY, MAX_BEYOND = 3.0, 3
 TOKEN_BONUS = 0.5
 """Added to a sentence's log probability for each token: the model alone prefers short sentences."""
 HEADS, HEAD_WIDTH = 8, 36
@@ -69,7 +69,7 @@ def likeliest(
     texts = [_Text(0.0, (), graph.start)]
     best = _Text(-np.inf, (), graph.start)
     rows: list[int] = [0]
-    for count in range(round(most) + MOST_BEYOND):
+    for count in range(round(most) + MAX_BEYOND):
         penalty = MISSING_PENALTY * max(0.0, fewest - count)
         log_probs = reader.next(rows, [text.tokens[-1] if text.tokens else _BEGIN for text in texts])
         longer: list[tuple[_Text, int]] = []
@@ -169,7 +169,7 @@ class MoonshineEngine:
         """Returns the likeliest sentence that can be said, in lower case; empty if there is none."""
         pieces = self._model.pieces
         spoken_s, sound = len(trimmed(samples)) / BYTES_A_SECOND, from_bytes(samples)
-        if not spoken_s or len(sound) < LEAST_SAMPLES:
+        if not spoken_s or len(sound) < MIN_SAMPLES:
             return ""
         reader = self._model.read(without_noise(sound))
         tokens = likeliest(reader, self._graph, pieces.signs, spoken_s)

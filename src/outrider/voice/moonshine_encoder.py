@@ -14,7 +14,7 @@ from outrider.core.errors import ConfigError
 from outrider.voice.sound import Samples
 
 MISSING = "speech needs Moonshine's model: install the extra, pip install 'outrider[voice]'"
-LEAST_SAMPLES = 895
+MIN_SAMPLES = 895
 """The samples that make one state, 56 ms: shorter sound gives no state."""
 WIDTH = 288
 """The size of a state."""
@@ -31,7 +31,7 @@ class MoonshineEncoder:
     def encode(self, samples: Samples) -> States:
         """Returns the states (1, count, WIDTH) of sound at the rate of `core.hearing`.
 
-        Each state depends on all of the sound, which needs at least `LEAST_SAMPLES` samples.
+        Each state depends on all of the sound, which needs at least `MIN_SAMPLES` samples.
         """
         sound = samples.astype(np.float32)[None]
         states: States

@@ -20,7 +20,7 @@ CORRECTIONS = ("other", "which", "side", "beside")
 """Groups of phrases that may follow a word such as "no"."""
 UNSPOKEN = ("again", "alone", "described", "ask", "follow", "forget", "forget_all", "point", *CORRECTIONS)
 """Groups of phrases that begin no sentence, hold free text, stand for a click, or harm if misrecognised."""
-MOST_COUNTED = 180
+MAX_COUNTED = 180
 _TOKEN = re.compile(r"\{\w+\}|[()\[\]|]|[^\s()\[\]|{}]+")
 _UNITS = {"angle": "degrees", "distance": "metres", "seconds": "seconds"}
 _LISTS = {"side": "sides", "size": "sizes"}
@@ -185,12 +185,12 @@ class _Parts:
         return state
 
     def _number(self, state: int) -> int:
-        """Add a number up to MOST_COUNTED in words or digits, or "a" or "half a"."""
+        """Add a number up to MAX_COUNTED in words or digits, or "a" or "half a"."""
         graph, values = self._graph, self._book.numerals.values
         below = [word for word, value in values.items() if 1 <= value < 20]
         ones = [word for word, value in values.items() if 1 <= value < 10]
         tens = [word for word, value in values.items() if 20 <= value < 100]
-        many_times = [word for word, by in self._book.numerals.multipliers.items() if by <= MOST_COUNTED]
+        many_times = [word for word, by in self._book.numerals.multipliers.items() if by <= MAX_COUNTED]
 
         def many(here: int) -> int:
             return graph.add_optional(graph.add_choice(here, tens), lambda at: graph.add_choice(at, ones))
@@ -199,5 +199,5 @@ class _Parts:
             hundreds = graph.add_choice(graph.add_choice(here, ("one", "a")), many_times)
             return graph.add_optional(hundreds, lambda at: graph.add_choice(at, tens))
 
-        digits = [str(number) for number in range(1, MOST_COUNTED + 1)]
+        digits = [str(number) for number in range(1, MAX_COUNTED + 1)]
         return graph.add_choice(state, [*below, many, hundreds, "half a", "a", *digits])

@@ -30,7 +30,7 @@ AUDIBLE = 0.02
 """The fraction of the peak of speech below which a sample is silent: between words, or after them."""
 QUIET = 0.2
 """The quantile of each frequency's power over time from which its noise is estimated."""
-LEAST_GAIN = 0.1
+MIN_GAIN = 0.1
 """The least gain, which noise is reduced to."""
 _FULL = 32768.0
 _SAVE_IT = "save it with 16 bits, mono, at 16000 Hz"
@@ -144,7 +144,7 @@ def without_noise(samples: Samples) -> Samples:
     noise = np.quantile(whole, QUIET, axis=0) / -np.log(1.0 - QUIET)
     noise = np.convolve(np.pad(noise, _SMOOTHING // 2, "edge"), np.ones(_SMOOTHING) / _SMOOTHING, "valid")
     power[1:-1] = (power[:-2] + 2.0 * power[1:-1] + power[2:]) / 4.0
-    speech = np.maximum(power - noise, LEAST_GAIN**2 * power)
+    speech = np.maximum(power - noise, MIN_GAIN**2 * power)
     gains = np.sqrt(speech / np.maximum(power, np.finfo(float).tiny))
     cleaned = np.zeros(len(padded))
     for number, part in enumerate(window * np.fft.irfft(gains * spectra)):

@@ -58,7 +58,7 @@ _FIRST_BYTES = [
 _DRAFT, _DIGEST_DRAFT, _HINT, *_VERDICTS = _FIRST_BYTES
 _TAG_OF_DRAFT, _TAG_OF_HINT, _TAG_OF_VERDICT = (frame.__struct_config__.tag for frame in COMPACT_FRAMES)
 _DIGEST_BYTES = 4
-_MOST_BYTES = 4 * MAX_NEW_TOKENS
+_MAX_BYTES = 4 * MAX_NEW_TOKENS
 """Every frame of these kinds is shorter; a longer payload is not decoded."""
 
 
@@ -83,7 +83,7 @@ def decode_compact(payload: bytes, frames: Collection[type]) -> Any:
     kind_index = payload[0] >> _KIND_SHIFT & _KIND_BITS
     if kind_index >= len(KINDS) or KINDS[kind_index].frame not in frames:
         raise ProtocolError(f"no frame of kind {kind_index} goes this way")
-    if len(payload) > _MOST_BYTES:
+    if len(payload) > _MAX_BYTES:
         raise ProtocolError(f"{len(payload)} bytes are too many for its kind")
     frame, has_digest, num_numbers = KINDS[kind_index]
     start = 1 + _DIGEST_BYTES if has_digest else 1

@@ -16,7 +16,7 @@ _TCP = re.compile(
     r"tcp://(?P<host>\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\]|\w[\w.%-]*|\*):(?P<port>\d{1,5})", re.ASCII
 )
 _IPC = "ipc://"
-_MOST_PATH_BYTES = 107
+_MAX_PATH_BYTES = 107
 """The longest ipc:// path that libzmq accepts."""
 _PROBE_S = 1.0
 
@@ -44,9 +44,9 @@ def check_endpoint(endpoint: str, to_bind: bool = False) -> None:
         raise ConfigError(
             f"endpoint {endpoint!r} holds control characters or bytes that are no text: give another"
         )
-    if len(os.fsencode(path)) > _MOST_PATH_BYTES:
+    if len(os.fsencode(path)) > _MAX_PATH_BYTES:
         raise ConfigError(
-            f"endpoint {endpoint!r} has a path of more than {_MOST_PATH_BYTES} bytes, "
+            f"endpoint {endpoint!r} has a path of more than {_MAX_PATH_BYTES} bytes, "
             "for which the system has no room: give a shorter one"
         )
     if to_bind and not path.startswith("@"):

@@ -16,7 +16,7 @@ from support.consoles import FakeRobot
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import OVERTAKEN, Agent, AgentSettings
 from outrider.console.agents.calls import reader
-from outrider.console.agents.calls.reader import MOST_READ, MOST_WAITING, parts_of
+from outrider.console.agents.calls.reader import MAX_READ, MAX_WAITING, parts_of
 from outrider.console.agents.envelope import Envelope
 from outrider.console.agents.stopper import ENGAGED
 from outrider.console.messages import MAX_COMMAND_CHARACTERS
@@ -124,7 +124,7 @@ def test_sentences_that_wait_are_bounded_for_each_agent_and_in_order(
 ) -> None:
     async def run() -> None:
         one, other = agent(console), agent(console)
-        waiting = [asyncio.create_task(one.ask(n, f"one {n}")) for n in range(MOST_WAITING)]
+        waiting = [asyncio.create_task(one.ask(n, f"one {n}")) for n in range(MAX_WAITING)]
         await begun(reading)
         await asyncio.sleep(0)
         for sentence in ("turn left", "don't!"):
@@ -141,7 +141,7 @@ def test_sentences_that_wait_are_bounded_for_each_agent_and_in_order(
 
     asyncio.run(run())
     assert [said for said in reading.read if said.startswith("one")] == [
-        f"one {n}" for n in range(MOST_WAITING)
+        f"one {n}" for n in range(MAX_WAITING)
     ]
     assert reading.read.index("of another") <= 2, "each agent has its turn"
 
@@ -151,7 +151,7 @@ def test_a_call_withdrawn_while_it_is_read_frees_its_place_in_the_queue(
 ) -> None:
     async def run() -> None:
         one = agent(console)
-        for number in range(3 * MOST_WAITING):
+        for number in range(3 * MAX_WAITING):
             goal = asyncio.create_task(one.goal(number, "turn left"))
             await begun(reading)
             goal.cancel()
@@ -167,7 +167,7 @@ def test_a_call_withdrawn_while_it_is_read_frees_its_place_in_the_queue(
 @pytest.mark.parametrize("said", [["x" * 9000] * 9, ["x" * 399] * 9, ["x"] * 5000, ["x" * 9000, "stop"]])
 def test_of_one_message_so_much_is_read(said: list[str]) -> None:
     parts = parts_of(said)
-    assert sum(map(len, parts)) < 2 * MOST_READ
+    assert sum(map(len, parts)) < 2 * MAX_READ
     assert all(len(part) <= MAX_COMMAND_CHARACTERS for part in parts)
     assert parts[0] == min(said, key=len)[:MAX_COMMAND_CHARACTERS]
 

@@ -28,7 +28,7 @@ from support.consoles import FakeRobot, wait_until
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope, Pace
-from outrider.console.agents.jsonrpc import MOST_MESSAGE_BYTES
+from outrider.console.agents.jsonrpc import MAX_MESSAGE_BYTES
 from outrider.console.agents.serving import serve_http
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import ENGAGED, Outcome
@@ -40,7 +40,7 @@ from outrider.core.errors import BusyError, ProtocolError
 TOKEN = "of agents that send again"
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}
 AGAIN = "has been taken before"
-FLOOD, MOST_LOGGED = 300, 60
+FLOOD, MAX_LOGGED = 300, 60
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ BROKEN = [
     b"[" * 5000,
     b"\xff\xfe",
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":7}',
-    b"x" * (MOST_MESSAGE_BYTES + 5),
+    b"x" * (MAX_MESSAGE_BYTES + 5),
 ]
 
 
@@ -213,7 +213,7 @@ def test_a_flood_of_broken_messages_leads_to_few_lines_of_the_log_with_a_count(
             post_broken(wait_until(lambda: address(tmp_path / "errors"), "the server"), tmp_path / "token")
             process.terminate()
     told = (tmp_path / "errors").read_text()
-    assert len(told.splitlines()) <= MOST_LOGGED, told
+    assert len(told.splitlines()) <= MAX_LOGGED, told
     assert "32 times so far" in told and robot.goals == [] and robot.drives == []
 
 

@@ -28,7 +28,7 @@ from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
 from outrider.console.agents.http_guards import StopsFirst
-from outrider.console.agents.jsonrpc import MOST_MESSAGE_BYTES
+from outrider.console.agents.jsonrpc import MAX_MESSAGE_BYTES
 from outrider.console.agents.presence import Presence
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import ENGAGED, Outcome, Stopper
@@ -48,7 +48,7 @@ def stop(number: int = 7, padding: int = 0) -> bytes:
 
 
 REFUSED = {
-    "too long": stop(padding=MOST_MESSAGE_BYTES),
+    "too long": stop(padding=MAX_MESSAGE_BYTES),
     "among too many": b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n' * 300 + stop(),
     "in an array": b"[" + stop().strip() + b"]\n",
     "of no version": stop().replace(b'"2.0"', b'"1.0"'),

@@ -17,8 +17,8 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from outrider.console.agents.http_guards import MESSAGES_AT_ONCE, MOST_UNDER_WAY, StopsFirst, TokenGuard
-from outrider.console.agents.jsonrpc import MOST_MESSAGE_BYTES, NO_REQUEST, TOO_LONG, TOO_MANY
+from outrider.console.agents.http_guards import MAX_UNDER_WAY, MESSAGES_AT_ONCE, StopsFirst, TokenGuard
+from outrider.console.agents.jsonrpc import MAX_MESSAGE_BYTES, NO_REQUEST, TOO_LONG, TOO_MANY
 from outrider.console.agents.presence import Presence
 from outrider.console.agents.stopper import ENGAGED, Outcome
 
@@ -174,9 +174,9 @@ def test_calls_that_never_end_are_bounded_and_a_stop_is_not() -> None:
         async with served() as (server, client):
             calls = [
                 asyncio.create_task(client.post("/mcp", json=message(number, "goal")))
-                for number in range(MOST_UNDER_WAY)
+                for number in range(MAX_UNDER_WAY)
             ]
-            await server.until_begun(MOST_UNDER_WAY)
+            await server.until_begun(MAX_UNDER_WAY)
             for tool, stops in (("goal", 0), ("stop", 1)):
                 one_more = await client.post("/mcp", json=message("one more", tool))
                 assert is_refused(one_more) and "calls are under way" in one_more.text
@@ -254,7 +254,7 @@ def test_what_is_no_request_is_refused_in_words(given: dict[str, Any]) -> None:
     asyncio.run(run())
 
 
-LONG = "x" * (3 * MOST_MESSAGE_BYTES)
+LONG = "x" * (3 * MAX_MESSAGE_BYTES)
 
 
 @pytest.mark.parametrize("number", [7, "seven", 'a "quoted" one'])
@@ -296,7 +296,7 @@ def test_a_server_reads_a_long_message_in_bounded_memory() -> None:
     async def parts() -> AsyncIterator[bytes]:
         yield b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":"'
         for _ in range(500):
-            yield b"x" * MOST_MESSAGE_BYTES
+            yield b"x" * MAX_MESSAGE_BYTES
         yield b'"}'
 
     async def run() -> None:
@@ -306,7 +306,7 @@ def test_a_server_reads_a_long_message_in_bounded_memory() -> None:
             _, most = tracemalloc.get_traced_memory()
             tracemalloc.stop()
             assert answer.json()["id"] == 3 and server.app.begun == 0
-            assert most < 20 * MOST_MESSAGE_BYTES
+            assert most < 20 * MAX_MESSAGE_BYTES
 
     asyncio.run(run())
 
@@ -332,8 +332,8 @@ def test_a_schemes_case_does_not_matter(given: str, status: int) -> None:
         (b"\xff\xfe", 400),
         (b"[" * 5000, 400),
         (b'{"id":{}}', 400),
-        (b"x" * (MOST_MESSAGE_BYTES + 1), 413),
-        (b'{"method":"tools/call","params":{"name":"stop"}}' + b" " * MOST_MESSAGE_BYTES, 413),
+        (b"x" * (MAX_MESSAGE_BYTES + 1), 413),
+        (b'{"method":"tools/call","params":{"name":"stop"}}' + b" " * MAX_MESSAGE_BYTES, 413),
     ],
 )
 def test_what_is_no_message_does_not_reach_mcp(body: bytes, status: int) -> None:

@@ -14,7 +14,7 @@ from support.consoles import FakeRobot, Page, wait_until
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import Protocol
 
-from outrider.console.protocols.connections import MAX_FRAMES_PER_S, MOST_HEADERS, READ_BYTES
+from outrider.console.protocols.connections import MAX_FRAMES_PER_S, MAX_HEADERS, READ_BYTES
 from outrider.console.server import ConsoleServer, ConsoleSettings
 
 CHUNK = b"1\r\nx\r\n"
@@ -89,11 +89,11 @@ def test_no_chunk_is_read(server: ConsoleServer, monkeypatch: pytest.MonkeyPatch
     assert 0 < len(events) < 10
 
 
-@pytest.mark.parametrize("num", [MOST_HEADERS - 10, MOST_HEADERS + 1, 12_000])
+@pytest.mark.parametrize("num", [MAX_HEADERS - 10, MAX_HEADERS + 1, 12_000])
 def test_of_a_head_few_lines_are_read(server: ConsoleServer, num: int) -> None:
     refused = answer(server, "/e_stop", b"a:\r\n" * num)
     # What follows of a long head resets the connection, and its answer may be lost.
-    assert refused.partition(b"\r\n")[0][9:12] in ((b"200",) if num < MOST_HEADERS else (b"431", b""))
+    assert refused.partition(b"\r\n")[0][9:12] in ((b"200",) if num < MAX_HEADERS else (b"431", b""))
 
 
 def test_the_pieces_are_small(server: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from outrider.console.drawing.pictures import FARTHEST_M, KEPT, Pictures, senten
 from outrider.console.hub import NO_FLOOR
 from outrider.console.server import ConsoleServer
 from outrider.core.errors import InstructionError
-from outrider.core.language.plan import MOST_POINT_M, Go
+from outrider.core.language.plan import MAX_POINT_M, Go
 from outrider.core.language.sentences.planner import plan_of
 from outrider.core.sensors.camera import CAMERA_FORWARD_M, SIM_CAMERA, CameraView
 from outrider.core.values import Pose2D, Velocity
@@ -146,14 +146,14 @@ def test_a_thing_in_front_of_the_floor_is_what_is_pointed_at() -> None:
     assert pictures.sentence(1, 0.0, 0.2) == pictures.sentence(1, 0.0, 0.501) == "", "sky, and far floor"
 
 
-@pytest.mark.parametrize(("x", "y"), [(0.0, 0.0), (-0.004, MOST_POINT_M), (-123.567, 0.01), (12.345, -7.0)])
+@pytest.mark.parametrize(("x", "y"), [(0.0, 0.0), (-0.004, MAX_POINT_M), (-123.567, 0.01), (12.345, -7.0)])
 def test_any_point_is_a_sentence_that_the_grammar_takes(x: float, y: float) -> None:
     (step,) = plan_of(sentence_to_go(x, y), None).steps
     assert isinstance(step, Go) and (step.x, step.y) == pytest.approx((x, y), abs=0.0051)
 
 
 def test_a_point_too_far_is_a_sentence_that_the_grammar_refuses_by_name() -> None:
-    with pytest.raises(InstructionError, match=f"points up to {MOST_POINT_M:g} m .*, not -1234.57 0"):
+    with pytest.raises(InstructionError, match=f"points up to {MAX_POINT_M:g} m .*, not -1234.57 0"):
         plan_of(sentence_to_go(-1234.567, 0.0), None)
 
 

@@ -56,7 +56,7 @@ def test_no_stop_waits_while_a_sentence_is_read(
     server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes, stops: str
 ) -> None:
     page, other = Page(server), Page(server)
-    say_slowly(page, eyes, turns.MOST_SENTENCES)
+    say_slowly(page, eyes, turns.MAX_SENTENCES)
     if stops == "said by another":
         other.send(do="say", text=" STOP! ")
         wait_until(lambda: robot.cancels, "the stop")
@@ -70,7 +70,7 @@ def test_a_stop_in_more_words_is_read_before_longer_sentences(
     server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes
 ) -> None:
     page, other = Page(server), Page(server)
-    say_slowly(page, eyes, turns.MOST_SENTENCES)
+    say_slowly(page, eyes, turns.MAX_SENTENCES)
     other.send(do="say", text="please stop it")
     other.send(do="ping", sent_ms=1.0)
     other.read("pong")
@@ -125,7 +125,7 @@ def test_of_one_page_few_sentences_wait_and_in_doubt_the_robot_stands(
     server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes
 ) -> None:
     page = Page(server).seated()
-    say_slowly(page, eyes, turns.MOST_SENTENCES)
+    say_slowly(page, eyes, turns.MAX_SENTENCES)
     assert not robot.cancels
     page.send(do="say", text=f"{SLOW}too many")
     page.read("notice", text=turns.TOO_MANY)

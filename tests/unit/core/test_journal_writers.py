@@ -13,7 +13,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.files import journal as journal_module
 from outrider.core.files import journal_proof
 from outrider.core.files.given_file import open_file
-from outrider.core.files.journal import MOST_CHARACTERS, Journal
+from outrider.core.files.journal import MAX_CHARACTERS, Journal
 from outrider.core.files.journal_files import (
     CONTINUED,
     changed_of,
@@ -163,7 +163,7 @@ def test_any_text_makes_one_line(tmp_path: Path, text: str) -> None:
     Journal(path).write(text, "say", text)
     Journal(path).write("viewer 1", "say")
     assert prove(path).holds and len(prove(path).entries) == 2
-    assert len(prove(path).entries[0].what) <= MOST_CHARACTERS
+    assert len(prove(path).entries[0].what) <= MAX_CHARACTERS
 
 
 def test_what_cannot_be_used_is_named(tmp_path: Path, journal: Path) -> None:

@@ -7,7 +7,7 @@ from planner_words import ANY_WORDS, SHAREABLE, WORDS, refusal, refused
 
 from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS, Vocabulary
 from outrider.core.language.plan import Ask, Find, Follow, Forget, Go, Remember, Where
-from outrider.core.language.refusals import MOST_CHARACTERS
+from outrider.core.language.refusals import MAX_CHARACTERS
 from outrider.core.language.sentences.planner import plan_of
 
 
@@ -88,7 +88,7 @@ def test_control_characters(text: str) -> None:
 
 
 def test_a_too_long_instruction() -> None:
-    assert f"at most {MOST_CHARACTERS}" in refusal("a" * (MOST_CHARACTERS + 1))
+    assert f"at most {MAX_CHARACTERS}" in refusal("a" * (MAX_CHARACTERS + 1))
 
 
 @pytest.mark.parametrize(

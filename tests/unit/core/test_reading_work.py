@@ -11,7 +11,7 @@ from outrider.core import edit_distance
 from outrider.core.edit_distance import Spellings, closest, num_slips
 from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
-from outrider.core.language.refusals import MOST_READ
+from outrider.core.language.refusals import MAX_READ
 from outrider.core.language.sentences.planner import plan_of
 from outrider.core.language.sentences.stops import says_to_stop
 from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, phrasebook
@@ -102,7 +102,7 @@ def test_of_a_text_that_is_no_sentence_only_its_ends_are_read(
         assert says_to_stop(f"{said} {end}") and says_to_stop(f"{end} {said}")
         assert plan_or_none(f"{said} {end}") == "stop"
     plan_or_none(said)
-    assert read["longest"] <= MOST_READ and read["times"] < 4000
+    assert read["longest"] <= MAX_READ and read["times"] < 4000
 
 
 @pytest.mark.parametrize("word", ["stop", "don't halt", "arrête", "停下来", "别停"])

@@ -11,8 +11,8 @@ from outrider.decoding.acceptance.packing import SparseRow
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.cloud import branch_cache
 from outrider.decoding.cloud.branch_cache import (
+    MAX_CHOICES,
     MAX_TOKENS,
-    MOST_CHOICES,
     ROW_TOKENS,
     TOKEN_ENTRIES,
     BranchCache,
@@ -143,9 +143,9 @@ def test_the_number_of_tokens_after_one_text_is_bounded():
     pool = BranchCache()
     for token in range(5 * MAX_TOKENS):
         pool.add_branch(0, ROOT, (token,), (None,))
-    assert ends(pool) == [(token,) for token in range(MOST_CHOICES)], "the first are the likeliest"
+    assert ends(pool) == [(token,) for token in range(MAX_CHOICES)], "the first are the likeliest"
     pool.add_runs(0, ROOT, [Run(0, (7777,), preferred=True)])
-    assert ends(pool) == [(7777,), *[(token,) for token in range(MOST_CHOICES - 1)]]
+    assert ends(pool) == [(7777,), *[(token,) for token in range(MAX_CHOICES - 1)]]
 
 
 @pytest.mark.parametrize(("entries", "room"), [(1, ROW_TOKENS), (100 * TOKEN_ENTRIES, ROW_TOKENS + 100)])

@@ -15,7 +15,7 @@ from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
 from outrider.decoding.drafting.tree_expansion import TreeExpander
 from outrider.decoding.policy.estimators import CalibratedAcceptance
 
-VOCAB, END, MOST_TOKENS = 6, 5, 30
+VOCAB, END, MAX_TOKENS = 6, 5, 30
 steps = st.lists(
     st.tuples(
         st.sampled_from(["grow", "grow", "grow", "hint", "commit", "retrieve"]),
@@ -29,9 +29,7 @@ steps = st.lists(
 def growth_of(config: DecodingConfig, tree: DraftTree) -> TreeExpander:
     retrieved = RetrievedDrafts(("suffix",), frozenset((END,)))
     retrieved.begin((0, 1, 2, 0, 1, 3))
-    return TreeExpander(
-        config, retrieved, CalibratedAcceptance(), tree, MOST_TOKENS, frozenset((END,)), VOCAB
-    )
+    return TreeExpander(config, retrieved, CalibratedAcceptance(), tree, MAX_TOKENS, frozenset((END,)), VOCAB)
 
 
 @pytest.mark.lengthy

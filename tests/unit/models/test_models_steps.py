@@ -27,7 +27,7 @@ from outrider.models.backbone.cuda_graph_steps import (
     step_span,
 )
 from outrider.models.backbone.kv_cache import CachePool, CacheShape
-from outrider.models.backbone.step_launchers import LOOKS_AT_WORK, MOST_AHEAD, GraphLauncher, Lead
+from outrider.models.backbone.step_launchers import LOOKS_AT_WORK, MAX_AHEAD, GraphLauncher, Lead
 from outrider.models.quantization.matrices import DenseMatrix
 
 
@@ -303,7 +303,7 @@ def test_a_queue_is_as_short_as_keeps_the_device_at_work() -> None:
     assert idle <= 2 + 10
     for _ in range(100):
         lead.on_look(idle=True)
-    assert lead.segments == MOST_AHEAD
+    assert lead.segments == MAX_AHEAD
     for _ in range(20 * LOOKS_AT_WORK):
         lead.on_look(idle=False)
     assert lead.segments == 1

@@ -8,11 +8,11 @@ from support.memories import WordEmbedder
 
 from outrider.core.language.questions import parts_of
 from outrider.runtime.datasets.household_questions import NUM_RECALLED, household_questions
-from outrider.training.household import MOST_FACTS
+from outrider.training.household import MAX_FACTS
 
 
 def test_what_is_recalled_is_in_the_prompt_and_answers_the_question():
-    asked = list(islice(household_questions(0, WordEmbedder()), 2 * MOST_FACTS))
+    asked = list(islice(household_questions(0, WordEmbedder()), 2 * MAX_FACTS))
     for one in asked:
         question, records = parts_of(one.prompt.text)
         assert len(records) == NUM_RECALLED

@@ -23,7 +23,7 @@ from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.wiring import decoders
 from outrider.runtime.wiring.decoders import connect_decoder, serve
-from outrider.runtime.wiring.metrics import MOST_READERS, metrics_page, only
+from outrider.runtime.wiring.metrics import MAX_READERS, metrics_page, only
 from outrider.runtime.wiring.verifier import open_verifier
 from outrider.wire.server import RouterServer, ServerCounters
 
@@ -73,10 +73,10 @@ def test_idle_connections_take_few_descriptors_and_the_page_is_there_after_them(
     with metrics_page(only(lambda: {"tokens": 3.0}), 1, port), ExitStack() as idle:
         before = len(list(Path("/proc/self/fd").iterdir()))
         opened = [idle.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(100)]
-        for connection in opened[MOST_READERS:]:
+        for connection in opened[MAX_READERS:]:
             connection.settimeout(10.0)
             assert connection.recv(1) == b"", "it is closed"
-        assert len(list(Path("/proc/self/fd").iterdir())) - before <= len(opened) + MOST_READERS
+        assert len(list(Path("/proc/self/fd").iterdir())) - before <= len(opened) + MAX_READERS
         for connection in opened:
             connection.close()
         deadline_s = time.monotonic() + 10.0

@@ -21,7 +21,7 @@ from outrider.runtime.reports.recording import read_steps
 from outrider.runtime.reports.replay import figures_of, replay_steps
 
 TEXT = "turn left small\nlook: nothing"
-MOST_BYTES = 1 << 28
+MAX_BYTES = 1 << 28
 Copy = Callable[..., Path]
 
 
@@ -125,7 +125,7 @@ def test_a_bag_of_two_that_recorded_the_same_has_each_text_whole(tmp_path: Path)
 
 
 def test_a_message_that_would_expand_beyond_a_record_is_left_out(copy: Copy) -> None:
-    told = zstandard.ZstdCompressor().compressobj(size=MOST_BYTES + 1)
+    told = zstandard.ZstdCompressor().compressobj(size=MAX_BYTES + 1)
     bomb = told.compress(b"\0\1\0\0") + told.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     with pytest.raises(ConfigError, match="8 damaged parts are left out"):
         read_steps(copy(data=lambda _: bomb))
@@ -162,7 +162,7 @@ def frame_of_zeros(compression: str, size: int) -> bytes:
         )
 
 
-@pytest.mark.parametrize("told", [1000, 2 * MOST_BYTES, 2**63], ids=["less", "as much", "more"])
+@pytest.mark.parametrize("told", [1000, 2 * MAX_BYTES, 2**63], ids=["less", "as much", "more"])
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
 def test_a_chunk_that_would_expand_to_more_than_a_record_takes_no_memory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, compression: str, told: int
@@ -170,7 +170,7 @@ def test_a_chunk_that_would_expand_to_more_than_a_record_takes_no_memory(
     tape = Tape(tmp_path / "run.mcap")
     tape.prompt(1)
     whole = tape.close().read_bytes()
-    frame = frame_of_zeros(compression, 2 * MOST_BYTES)
+    frame = frame_of_zeros(compression, 2 * MAX_BYTES)
     name = struct.pack("<I", len(compression)) + compression.encode()
     chunk = struct.pack("<QQQI", 0, 0, told, 0) + name + struct.pack("<Q", len(frame)) + frame
     first = 17 + struct.unpack_from("<Q", whole, 9)[0]  # after the magic and the header
@@ -182,4 +182,4 @@ def test_a_chunk_that_would_expand_to_more_than_a_record_takes_no_memory(
     finally:
         tracemalloc.stop()
     assert step.step == 1 and "1 damaged part is left out" in caplog.text
-    assert peak_bytes < MOST_BYTES / 4
+    assert peak_bytes < MAX_BYTES / 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from outrider.runtime.common.ending_signals import COULD_NOT_START
 from outrider.runtime.node_graph.node_specs import ACTION, NODES
 from outrider.runtime.node_graph.observer_specs import MISSION, RECORD
-from outrider.runtime.node_graph.restarts import MOST, WITHIN_S, Restarts
+from outrider.runtime.node_graph.restarts import MAX_RESTARTS, WITHIN_S, Restarts
 from outrider.runtime.node_graph.simulation_specs import SIMULATION
 
 
@@ -18,7 +18,7 @@ def test_nodes_that_the_robot_can_stand_without_are_started_again() -> None:
 def test_a_node_that_keeps_dying_is_not_restarted_but_one_that_rarely_dies_is() -> None:
     now_s = 0.0
     restarts = Restarts(ACTION, lambda: now_s)
-    assert [restarts.allow(-9) for _ in range(MOST + 1)] == [True] * MOST + [False]
+    assert [restarts.allow(-9) for _ in range(MAX_RESTARTS + 1)] == [True] * MAX_RESTARTS + [False]
     now_s = WITHIN_S
     assert restarts.allow(0)
     assert not restarts.allow(COULD_NOT_START)

@@ -9,7 +9,7 @@ import pytest
 from outrider.runtime.mission.sender_heartbeats import (
     GONE_S,
     HEARTBEAT_PERIOD_S,
-    MOST_SENDERS,
+    MAX_SENDERS,
     POLL_PERIOD_S,
     SILENT_POLLS,
     SenderHeartbeats,
@@ -75,7 +75,7 @@ def test_no_sender_counts_as_gone_after_the_goal_and_the_next_goal_counts_from_z
     assert [heartbeats.poll() for _ in range(SILENT_POLLS)].index(True) == SILENT_POLLS - 1
 
 
-@pytest.mark.parametrize("others", [MOST_SENDERS - 1, 10 * MOST_SENDERS])
+@pytest.mark.parametrize("others", [MAX_SENDERS - 1, 10 * MAX_SENDERS])
 def test_heartbeats_of_other_senders_do_not_drop_the_current_one(others: int) -> None:
     waiting, running = SenderHeartbeats(), begun(GOAL)
     waiting.on_heartbeat(GOAL)
@@ -84,6 +84,6 @@ def test_heartbeats_of_other_senders_do_not_drop_the_current_one(others: int) ->
             waiting.on_heartbeat(bytes([number]))
             running.on_heartbeat(bytes([number]))
     assert [running.poll() for _ in range(SILENT_POLLS)][-1]
-    if others < MOST_SENDERS:
+    if others < MAX_SENDERS:
         waiting.begin(GOAL)
         assert [waiting.poll() for _ in range(SILENT_POLLS)][-1]

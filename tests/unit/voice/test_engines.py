@@ -18,7 +18,7 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.voice.engine_process import EngineProcess
 from outrider.voice.engines import make_engine
 from outrider.voice.hearing import Heard, heard_in
-from outrider.voice.moonshine_encoder import LEAST_SAMPLES
+from outrider.voice.moonshine_encoder import MIN_SAMPLES
 from outrider.voice.sound import to_bytes
 from outrider.voice.synthesis import Synthesizer, Voice
 from outrider.voice.whisper import MISSING, MODEL_VARIABLE
@@ -85,7 +85,7 @@ def test_a_tap_on_the_button_is_no_sentence(engine: EngineProcess, size: int) ->
 
 @pytest.mark.lengthy
 def test_the_least_sound_that_the_encoder_takes_is_taken(engine: EngineProcess) -> None:
-    noise = np.random.default_rng(7).bytes(2 * LEAST_SAMPLES)
+    noise = np.random.default_rng(7).bytes(2 * MIN_SAMPLES)
     assert heard_in(engine, noise[:-1]) == Heard("", False)
     assert not heard_in(engine, noise).stopped
 

@@ -25,7 +25,7 @@ from outrider.core.language.plan import Plan, Wait
 from outrider.core.language.sentences.stops import read_phrases
 from outrider.core.language.words.things import seen_as
 
-ANSWER_S, MOST_WAIT_S, STANDSTILL_TIMEOUT_S, SOON_S = 60.0, 600.0, 3.0, 0.2
+ANSWER_S, MAX_WAIT_S, STANDSTILL_TIMEOUT_S, SOON_S = 60.0, 600.0, 3.0, 0.2
 E_STOPPED = (
     "the emergency stop is engaged, and nothing moves: a person who has the driver's seat releases it, at "
     "the console; then say it again"
@@ -35,7 +35,7 @@ ORDERS = ("goal", "ask")
 OVERTAKEN = "not carried out: a stop or a cancel has come since it was said; say it again"
 IN_DOUBT = "; in doubt the robot stands: what was under way is cancelled"
 NOTHING_RECEIVED = "\nnothing has been heard of the robot so far: is it connected to its console?"
-MOST_RECALLED = 20
+MAX_RECALLED = 20
 PRESENCE_PERIOD_S = 1.0
 IsThere = Callable[[], bool]
 """Whether the agent is still there; once it is not, its running command ends."""
@@ -116,7 +116,7 @@ class Agent:
         self, request: Request, sentence: str, wait_s: float = 0.0, is_there: IsThere = always_there
     ) -> str:
         """Have a sentence carried out; wait up to `wait_s` seconds for its end."""
-        wait_s = min(wait_s, MOST_WAIT_S)
+        wait_s = min(wait_s, MAX_WAIT_S)
         return await self._order("goal", sentence, request, lambda: sentence, wait_s, is_there)
 
     async def refuse(self, reason: str, said: Iterable[str]) -> str:
@@ -150,7 +150,7 @@ class Agent:
         words = seen_as(what.lower()).split() if what.strip() else []
         things = self._link.received.memories.things
         matches = [thing for thing in things if all(word in thing.what.lower() for word in words)]
-        return _json(matches[:MOST_RECALLED])
+        return _json(matches[:MAX_RECALLED])
 
     async def status(self) -> str:
         """Return the state of the robot, with this agent's name and last result, as JSON."""

@@ -17,7 +17,7 @@ from outrider.core.token_bucket import TokenBucket
 
 CALLS_PER_S, CALLS_AT_ONCE = 20.0, 40.0
 SENTENCES_PER_S, SENTENCES_AT_ONCE = 1.0, 10.0
-MOST_ID_SHOWN = 40
+MAX_ID_SHOWN = 40
 NOTED_STOPS_PER_S, NOTED_STOPS_AT_ONCE = 0.2, 10.0
 ABOUT_MEMORY = (Where, Ask, Forget)
 Request = str | int
@@ -123,7 +123,7 @@ class Pace:
         digest = hashlib.blake2b(repr(request).encode(), digest_size=16).digest()
         if digest in self._spoken:
             raise ProtocolError(
-                f"request {str(request)[:MOST_ID_SHOWN]!r} has been taken before, and is not carried out "
+                f"request {str(request)[:MAX_ID_SHOWN]!r} has been taken before, and is not carried out "
                 "again: give each request of a session an id of its own"
             )
         if not self._sentences.take(1.0, self._clock()):

@@ -15,9 +15,9 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from outrider.console.agents.envelope import MOST_ID_SHOWN
+from outrider.console.agents.envelope import MAX_ID_SHOWN
 from outrider.console.agents.jsonrpc import (
-    MOST_MESSAGE_BYTES,
+    MAX_MESSAGE_BYTES,
     NO_REQUEST,
     REFUSED,
     TAIL_BYTES,
@@ -35,7 +35,7 @@ from outrider.console.agents.jsonrpc import (
 from outrider.console.agents.presence import Presence
 from outrider.console.agents.stopper import Outcome
 
-MESSAGES_PER_S, MESSAGES_AT_ONCE, MOST_UNDER_WAY, BODY_S = 25.0, 20.0, 16, 10.0
+MESSAGES_PER_S, MESSAGES_AT_ONCE, MAX_UNDER_WAY, BODY_S = 25.0, 20.0, 16, 10.0
 SESSION_HEADER = "mcp-session-id"
 _Call = tuple[str, int | str | None]
 _Refusal = tuple[int, Any, int, str]
@@ -84,7 +84,7 @@ class StopsFirst:
             return
         body = begin.get("body", b"")
         request = parse_message(body)
-        long = LongMessage(body, end) if len(body) > MOST_MESSAGE_BYTES else None
+        long = LongMessage(body, end) if len(body) > MAX_MESSAGE_BYTES else None
         stop = self._on_stop() if calls_stop(body, long or request) else None
         session = Headers(scope=scope).get(SESSION_HEADER, "")
         call = session, request.id if request and request.is_request else None
@@ -113,10 +113,10 @@ class StopsFirst:
         pace = self._pace_of(session)
         if not pace.admits(request):
             reason = pace.too_many
-        elif num_under_way >= MOST_UNDER_WAY:
+        elif num_under_way >= MAX_UNDER_WAY:
             reason = f"{num_under_way} calls are under way: wait for their ends"
         elif number is not None and call in self._under_way:  # MCP would never answer the first of two
-            reason = f"request {str(number)[:MOST_ID_SHOWN]!r} is under way"
+            reason = f"request {str(number)[:MAX_ID_SHOWN]!r} is under way"
         else:
             problem = request.problem(body)
             return (400, request.response_id, NO_REQUEST, problem) if problem else None
@@ -175,7 +175,7 @@ def _reason_of(refusal: bytes) -> str:
 async def body_of(receive: Receive) -> tuple[Message, bytes]:
     """Return the body as one message, and its last TAIL_BYTES bytes.
 
-    After BODY_S seconds the body is what has arrived by then. Of an overlong body only MOST_MESSAGE_BYTES +
+    After BODY_S seconds the body is what has arrived by then. Of an overlong body only MAX_MESSAGE_BYTES +
     1 bytes are kept.
     """
     body, end = bytearray(), b""
@@ -184,7 +184,7 @@ async def body_of(receive: Receive) -> tuple[Message, bytes]:
         nonlocal end
         while (message := await receive())["type"] == "http.request":
             part = message.get("body", b"")
-            body.extend(part[: MOST_MESSAGE_BYTES + 1 - len(body)])
+            body.extend(part[: MAX_MESSAGE_BYTES + 1 - len(body)])
             end = (end + part)[-TAIL_BYTES:]
             if not message.get("more_body"):
                 return {**message, "body": bytes(body)}

@@ -15,10 +15,10 @@ from outrider.console.agents.calls.withdrawals import CANCELLED
 from outrider.core.language.words.phrasebook import stop_words
 from outrider.core.token_bucket import TokenBucket
 
-MOST_MESSAGE_BYTES = 1 << 16
+MAX_MESSAGE_BYTES = 1 << 16
 URGENT_PER_S, URGENT_AT_ONCE = 10.0, 10.0
 TAIL_BYTES = 1024
-"""Bytes examined at the end of an overlong message, besides its first MOST_MESSAGE_BYTES."""
+"""Bytes examined at the end of an overlong message, besides its first MAX_MESSAGE_BYTES."""
 TOO_MANY, TOO_LONG, NO_REQUEST, UNREADABLE = -32000, -32600, -32600, -32700
 _NO_MESSAGE = "not a message of JSON-RPC"
 _NO_ID = "the id of a request is text or a whole number, such as 5: give one that no other request has"
@@ -26,7 +26,7 @@ _NO_REQUEST = (
     "not a message of JSON-RPC 2.0 as MCP has it: give `jsonrpc`, `id`, `method`, and `params` as an object"
 )
 _BATCH = "messages come one by one here, not as an array"
-TOO_LONG_MESSAGE = f"a message has more than {MOST_MESSAGE_BYTES} bytes: say it in fewer"
+TOO_LONG_MESSAGE = f"a message has more than {MAX_MESSAGE_BYTES} bytes: say it in fewer"
 REFUSED = "an agent's message is refused: %s"
 _SENTENCE_TOOLS = ("goal", "ask")
 

@@ -21,9 +21,9 @@ from outrider.console.drawing.frames import picture_number
 from outrider.core.errors import LinkError
 
 PING_PERIOD_S, START_TIMEOUT_S, STOP_S = 1.0, CANCEL_S + 3.0, 2.0
-MOST_LOGGED = 200
+MAX_LOGGED = 200
 SILENT = "the console tells nothing: is the machine overloaded?"
-MOST_MESSAGE_BYTES = 8 << 20
+MAX_MESSAGE_BYTES = 8 << 20
 _to_agent = msgspec.json.Decoder(m.ToPage)
 
 
@@ -46,7 +46,7 @@ class Received:
     trail: list[tuple[float, float]] = field(default_factory=list)
     walls: set[tuple[int, int]] = field(default_factory=set)
     cell_m: float = 0.1
-    log: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_LOGGED))
+    log: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_LOGGED))
 
 
 class ConsoleLink:
@@ -106,7 +106,7 @@ class ConsoleLink:
             open_timeout=self.address.connect_s,
             ping_interval=self.address.connect_s,
             ping_timeout=self.address.connect_s,
-            max_size=MOST_MESSAGE_BYTES,
+            max_size=MAX_MESSAGE_BYTES,
         )
 
     async def close(self) -> None:
@@ -262,7 +262,7 @@ class ConsoleLink:
         setattr(self.received, _NEWEST[type(news)], news)
 
     def _on_trail(self, trail: m.Trail) -> None:
-        self.received.trail = [*self.received.trail, *trail.points][-MOST_POINTS:]
+        self.received.trail = [*self.received.trail, *trail.points][-MAX_POINTS:]
 
     def _on_walls(self, walls: m.Walls) -> None:
         self.received.walls |= set(walls.cells)
@@ -328,7 +328,7 @@ def _settle(future: asyncio.Future[Any], value: Any) -> None:
         future.set_result(value)
 
 
-MOST_POINTS = 4000
+MAX_POINTS = 4000
 _NEWEST: dict[type, str] = {m.State: "state", m.Sights: "sights", m.Memories: "memories"}
 _HANDLERS: dict[type, Any] = {
     m.Welcome: ConsoleLink._on_welcome,

@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage
 
 from outrider.console.agents.jsonrpc import (
-    MOST_MESSAGE_BYTES,
+    MAX_MESSAGE_BYTES,
     NO_REQUEST,
     REFUSED,
     TAIL_BYTES,
@@ -36,7 +36,7 @@ from outrider.console.agents.jsonrpc import (
 from outrider.console.agents.stopper import Outcome
 
 LINES_PER_S, LINES_AT_ONCE = 100.0, 200.0
-MOST_ANSWERS, CLOSE_S = 1000, 2.0
+MAX_ANSWERS, CLOSE_S = 1000, 2.0
 _log = logging.getLogger(__name__)
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
@@ -50,10 +50,10 @@ class _Pipe:
     def __init__(self, source: BinaryIO, sink: BinaryIO, on_stop: Callable[[], Outcome]) -> None:
         self._source, self._sink, self._on_stop = source, sink, on_stop
         self._loop = asyncio.get_running_loop()
-        self._answers: queue.Queue[bytes | None] = queue.Queue(MOST_ANSWERS)
+        self._answers: queue.Queue[bytes | None] = queue.Queue(MAX_ANSWERS)
         self._messages: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
         self._pace, self._closed = MessagePace(LINES_PER_S, LINES_AT_ONCE), False
-        self._pending_refusals, self._last_refused = threading.Semaphore(MOST_ANSWERS), threading.Event()
+        self._pending_refusals, self._last_refused = threading.Semaphore(MAX_ANSWERS), threading.Event()
         self._last_refused.set()
         self._writer = threading.Thread(target=self._write, name="answers", daemon=True)
         self._writer.start()
@@ -91,8 +91,8 @@ class _Pipe:
             pass
 
     def _read(self) -> None:
-        while line := self._source.readline(MOST_MESSAGE_BYTES + 1):
-            if len(line) > MOST_MESSAGE_BYTES:
+        while line := self._source.readline(MAX_MESSAGE_BYTES + 1):
+            if len(line) > MAX_MESSAGE_BYTES:
                 long = LongMessage(line, self._rest(line))
                 self._refuse(long.id, TOO_LONG, TOO_LONG_MESSAGE, self._on_stop() if long.is_stop else None)
                 continue
@@ -115,7 +115,7 @@ class _Pipe:
     def _rest(self, begin: bytes) -> bytes:
         """Read to the end of an overlong line, whose start is `begin`; return its last TAIL_BYTES bytes."""
         end = begin[-TAIL_BYTES:]
-        while not end.endswith(b"\n") and (more := self._source.readline(MOST_MESSAGE_BYTES)):
+        while not end.endswith(b"\n") and (more := self._source.readline(MAX_MESSAGE_BYTES)):
             end = (end + more)[-TAIL_BYTES:]
         return end
 

@@ -21,16 +21,16 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, ErrorData, GetPromptResult
 from pydantic import AnyUrl, Field, ValidationError
 
 import outrider
-from outrider.console.agents.agent import MOST_WAIT_S, ORDERS, Agent, AgentSettings
+from outrider.console.agents.agent import MAX_WAIT_S, ORDERS, Agent, AgentSettings
 from outrider.console.agents.calls.liveness import liveness, track_liveness
 from outrider.console.agents.calls.withdrawals import allow_withdrawals
 from outrider.console.agents.envelope import Request
-from outrider.console.agents.jsonrpc import MOST_MESSAGE_BYTES
+from outrider.console.agents.jsonrpc import MAX_MESSAGE_BYTES
 from outrider.console.hub import MAX_AGENTS
 from outrider.console.notes import Note
 from outrider.core.errors import OutriderError
 
-MOST_SHOWN = 40
+MAX_SHOWN = 40
 NO_RESOURCE = -32002
 """The error code that MCP defines for a resource that does not exist."""
 IDLE_S = 600.0
@@ -44,7 +44,7 @@ READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
 STOPS = ToolAnnotations(destructiveHint=False, idempotentHint=True, openWorldHint=False)
 Text = Annotated[str, Field(min_length=1)]
 """No maximum length: an overlong call is refused where it is read, so that a stop in it still counts."""
-Wait = Annotated[float, Field(ge=0.0, le=MOST_WAIT_S)]
+Wait = Annotated[float, Field(ge=0.0, le=MAX_WAIT_S)]
 _Context = Context[Any, Any, Any]
 
 
@@ -121,9 +121,9 @@ def _kind(field: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as JSON, cut to MOST_SHOWN characters."""
+    """Return a value as JSON, cut to MAX_SHOWN characters."""
     text = json.dumps(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def _texts(arguments: Mapping[str, Any]) -> Iterator[str]:
@@ -155,7 +155,7 @@ def make_server(settings: AgentSettings, note: Note) -> FastMCP:
         INSTRUCTIONS,
         lifespan=session,
         log_level="ERROR",
-        max_request_body_size=MOST_MESSAGE_BYTES,
+        max_request_body_size=MAX_MESSAGE_BYTES,
         max_sessions=MAX_AGENTS,
         session_idle_timeout=IDLE_S,
         # Clients send a token instead, which a page of another origin does not have.

@@ -28,9 +28,9 @@ REST_S = 0.1
 MAX_FRAMES_PER_S = 2 * MAX_MESSAGES_PER_S
 """Includes pings and fragments. Higher than the limit on messages, whose reason a page should receive."""
 UNREADABLE, GOODBYE_S = 1008, 1.0
-MOST_HEADERS = 128
+MAX_HEADERS = 128
 NO_LENGTH = (411, b"send the body whole, with a Content-Length")
-TOO_MANY_HEADERS = (431, b"at most %d headers are taken" % MOST_HEADERS)
+TOO_MANY_HEADERS = (431, b"at most %d headers are taken" % MAX_HEADERS)
 
 
 class SmallReads(asyncio.BufferedProtocol):
@@ -136,7 +136,7 @@ class _Connection(h11.Connection):
             self._refuse(NO_LENGTH)
 
     def _bound(self, num_headers: int) -> None:
-        if num_headers > MOST_HEADERS:
+        if num_headers > MAX_HEADERS:
             self._refuse(TOO_MANY_HEADERS)
 
     def _refuse(self, refusal: tuple[int, bytes]) -> None:

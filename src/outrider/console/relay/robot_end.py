@@ -27,7 +27,7 @@ from outrider.core.values import LinkState
 CONNECT_S = 10.0
 """How long a relay may take for its first answer, in seconds: the handshake takes several round trips."""
 FULL_WAIT_S = 0.01
-MOST_WAITING = 256
+MAX_WAITING = 256
 _log = logging.getLogger(__name__)
 
 
@@ -187,7 +187,7 @@ class _PageChannel(Channel):
 
     def say(self, text: str, first: bool) -> None:
         """Queue a message of the page, an urgent one first; too many waiting messages close the page."""
-        if len(self._texts) >= MOST_WAITING and not first:
+        if len(self._texts) >= MAX_WAITING and not first:
             self.mark_gone()
         elif first:
             self._texts.appendleft(text)

@@ -13,10 +13,10 @@ from typing import Generic, Protocol, TypeVar
 from outrider.console.sentences.reading import SentenceReader, is_plain_stop
 from outrider.core.language.sentences.stops import begins_to_stand, begins_with_a_stop
 
-MOST_SENTENCES = 4
+MAX_SENTENCES = 4
 """Sentences of one page that may be read or wait at once."""
 IN_DOUBT = "in doubt the robot stands"
-TOO_MANY = f"{MOST_SENTENCES} sentences of this page are still being read: wait; {IN_DOUBT}"
+TOO_MANY = f"{MAX_SENTENCES} sentences of this page are still being read: wait; {IN_DOUBT}"
 TOO_LONG = "this could not be read within {:g} s: say it in other words; " + IN_DOUBT
 STOPPED = "a stop came before this had been read: say it again"
 
@@ -72,10 +72,10 @@ class Turns(Generic[_Viewer]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def say(self, viewer: _Viewer, sentence: str) -> None:
-        """Takes a sentence of a page. A sentence beyond MOST_SENTENCES is not read, and counts as a stop."""
+        """Takes a sentence of a page. A sentence beyond MAX_SENTENCES is not read, and counts as a stop."""
         if is_plain_stop(sentence):
             self._on_stop(viewer)
-        elif sum(turn.read is not None for turn in self._turns.get(viewer, ())) >= MOST_SENTENCES:
+        elif sum(turn.read is not None for turn in self._turns.get(viewer, ())) >= MAX_SENTENCES:
             self._warn(viewer, TOO_MANY)
             self._on_stop(viewer)
         else:

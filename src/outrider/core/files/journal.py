@@ -27,7 +27,7 @@ from outrider.core.files.journal_files import (
     CONTINUED,
     FULL,
     LOST,
-    MOST_BYTES,
+    MAX_BYTES,
     Entry,
     Head,
     changed_of,
@@ -44,11 +44,11 @@ from outrider.core.files.private_files import open_private
 from outrider.core.files.secret_file import load_secret
 from outrider.core.files.writing import append_whole, replace_file, writing_to
 
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 """The most characters of `who`, `did` and `what` each; the rest is cut off."""
-MOST_AT_ONCE = 100
+MAX_AT_ONCE = 100
 TORN = "a line that was not written to its end"
-_MOST_LINE_BYTES = 8192
+_MAX_LINE_BYTES = 8192
 Note = tuple[str, str, str]
 """The `who`, `did` and `what` of an entry."""
 
@@ -60,7 +60,7 @@ class NotNamedError(ConfigError):
 class Journal:
     """Appends entries. Raises ConfigError if the file or its key cannot be used."""
 
-    def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, path: Path, most_bytes: int = MAX_BYTES) -> None:
         if path.exists() and not path.is_file():
             raise ConfigError(f"the journal {path} is no file: choose another place")
         self.path = path
@@ -75,10 +75,10 @@ class Journal:
         self.write_all([(who, did, what)])
 
     def write_all(self, notes: Sequence[Note]) -> None:
-        """Add several lines like `write`; up to MOST_AT_ONCE of them are written all or none."""
+        """Add several lines like `write`; up to MAX_AT_ONCE of them are written all or none."""
         with writing_to(self.path), self._alone():
             while notes:
-                notes = notes[self._append(notes[:MOST_AT_ONCE]) :]
+                notes = notes[self._append(notes[:MAX_AT_ONCE]) :]
 
     def _append(self, notes: Sequence[Note]) -> int:
         """Return how many of the lines were written: none if the file has been replaced."""
@@ -172,9 +172,9 @@ def _is_at(head: Head | None, newest: Head, entry: Entry | None) -> bool:
 def _last_line(file: IO[bytes]) -> bytes:
     """Return the last line with its end; empty for an empty file."""
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - _MOST_LINE_BYTES))
+    file.seek(max(0, size - _MAX_LINE_BYTES))
     return (file.read().splitlines(keepends=True) or [b""])[-1]
 
 
 def _short(text: str) -> str:
-    return text[:MOST_CHARACTERS].encode(errors="replace").decode()
+    return text[:MAX_CHARACTERS].encode(errors="replace").decode()

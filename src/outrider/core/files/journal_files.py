@@ -21,7 +21,7 @@ from outrider.core.files.writing import replace_file
 
 JOURNAL_SUFFIX = ".journal"
 JOURNAL_VARIABLE = "OUTRIDER_JOURNAL"
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 OPENED, CLOSED, CONTINUED, LOST = "opened", "closed", "continued", "lost"
 FULL = "the earlier file is full"
 NOTHING = hashlib.sha256(b"").hexdigest()

@@ -12,7 +12,7 @@ from outrider.core.files.journal_files import (
     CLOSED,
     CONTINUED,
     FULL,
-    MOST_BYTES,
+    MAX_BYTES,
     NOTHING,
     Entry,
     Head,
@@ -26,7 +26,7 @@ from outrider.core.files.journal_files import (
 )
 from outrider.core.files.private_files import read_private
 
-_MOST_READ = 2 * MOST_BYTES + 1
+_MAX_READ = 2 * MAX_BYTES + 1
 NOT_SIGNED = "its signature does not fit: it was changed, or written with another key"
 
 
@@ -69,7 +69,7 @@ class Proof:
         return bool(self.entries) and self.entries[-1].did == CLOSED
 
 
-def prove(path: Path, key_file: Path | None = None, most_bytes: int = MOST_BYTES) -> Proof:
+def prove(path: Path, key_file: Path | None = None, most_bytes: int = MAX_BYTES) -> Proof:
     """Check every line of a journal, of the full and the changed file before it, and the journal's head.
 
     Raises ConfigError if there is no journal, or no key to prove it with.
@@ -246,8 +246,8 @@ def _lines(path: Path) -> list[bytes]:
     """
     try:
         with open_file(path) as file:
-            content = file.read(_MOST_READ)
-        return (content + b"\n" * (len(content) == _MOST_READ)).splitlines(keepends=True)
+            content = file.read(_MAX_READ)
+        return (content + b"\n" * (len(content) == _MAX_READ)).splitlines(keepends=True)
     except OSError as error:
         raise ConfigError(f"cannot read the journal {path}: {error.strerror}") from None
 

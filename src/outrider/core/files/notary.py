@@ -11,10 +11,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.journal import MOST_AT_ONCE, Journal, Note, NotNamedError
+from outrider.core.files.journal import MAX_AT_ONCE, Journal, Note, NotNamedError
 from outrider.core.files.journal_files import CLOSED, LOST, OPENED
 
-MOST_WAITING = 1000
+MAX_WAITING = 1000
 CLOSE_S, SLOW_S = 5.0, 2.0
 TOO_MUCH = "more is to be noted than can be written"
 HELD_UP = "the disk, or another process that writes to it, holds it up"
@@ -41,7 +41,7 @@ class Notary:
         self._problem = self._logged = ""
         self._num_lost, self._counting = 0, threading.Lock()
         self._writing_s: float | None = None
-        self._waiting: queue.Queue[tuple[str, str, str, str] | None] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.Queue[tuple[str, str, str, str] | None] = queue.Queue(MAX_WAITING)
         self._thread = threading.Thread(target=self._run, name="notary", daemon=True)
         self.note(name, OPENED)
         self._thread.start()
@@ -74,7 +74,7 @@ class Notary:
         is_closing = False
         while not is_closing:
             waiting = [self._waiting.get()]
-            while len(waiting) < MOST_AT_ONCE - 1 and not self._waiting.empty():
+            while len(waiting) < MAX_AT_ONCE - 1 and not self._waiting.empty():
                 waiting.append(self._waiting.get_nowait())
             is_closing = None in waiting
             self._writing_s = time.monotonic()

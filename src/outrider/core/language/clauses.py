@@ -41,7 +41,7 @@ BARE = frozenset(("alone", "again"))
 _VERBLESS = ("again", "alone", "other", "which", "side", "beside")
 """Groups of phrases that name a thing without a verb."""
 _PARTED_BY_ANY_SIGN = ("other", "forget")
-_LEAST_DESCRIBED, _MOST_DESCRIBED = 4, 40
+_MIN_DESCRIBED, _MAX_DESCRIBED = 4, 40
 
 
 @dataclass
@@ -235,7 +235,7 @@ class Clauses(Motions):
         """Return a way in words for a general model: it names something on the way, and sets no limits."""
         words = clause.words
         names_something = any(word in self.book.articles for word in words)
-        fits = _LEAST_DESCRIBED <= len(words) <= _MOST_DESCRIBED and stop_words().isdisjoint(words)
+        fits = _MIN_DESCRIBED <= len(words) <= _MAX_DESCRIBED and stop_words().isdisjoint(words)
         if self._is_final or not names_something or not fits or self._holds_unsupported(words, UNSUPPORTED):
             return None
         return p.Follow(clause.text.strip())

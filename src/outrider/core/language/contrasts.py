@@ -12,7 +12,7 @@ from outrider.core.language.words.phrasebook import Phrasebook, joined
 from outrider.core.language.words.signs import PUNCTUATION
 from outrider.core.language.words.things import Thing, may_be
 
-_MOST_TOKENS = 16
+_MAX_TOKENS = 16
 _Contrast = tuple[Sequence[Token], Sequence[Token], bool]
 """The words of what is meant, those of what is not, and whether they correct an earlier sentence."""
 
@@ -51,7 +51,7 @@ def _contrasts(book: Phrasebook, tokens: Sequence[Token]) -> Iterator[_Contrast]
     A word that means both "not" and "no", as in Spanish, divides things only next to a sign or a "but": "la
     roja no la azul" may mean either.
     """
-    if len(tokens) > _MOST_TOKENS or any(token.word == "?" for token in tokens):
+    if len(tokens) > _MAX_TOKENS or any(token.word == "?" for token in tokens):
         return
     opened = _openers(book, tokens)
     rest, corrects = tokens[opened:], opened > 0

@@ -31,8 +31,8 @@ class Motions:
         degrees = self._amount(slots.get("angle"), units, TURN_DEG[self._size(slots)])
         if degrees is None:
             return None
-        if not 1.0 <= degrees <= p.MOST_TURN_DEG:
-            return self._refuse(f"turns from 1 to {p.MOST_TURN_DEG:g} degrees, not {degrees:g}")
+        if not 1.0 <= degrees <= p.MAX_TURN_DEG:
+            return self._refuse(f"turns from 1 to {p.MAX_TURN_DEG:g} degrees, not {degrees:g}")
         if slots.get("side") is None and degrees not in _EITHER_SIDE_DEG:
             return self._refuse("names no side to turn to: say left or right")
         return self.turned(slots, degrees)
@@ -46,8 +46,8 @@ class Motions:
         metres = self._amount(slots.get("distance"), self.book.metres, MOVE_M[self._size(slots)])
         if metres is None:
             return None
-        if not 0.1 <= metres <= p.MOST_MOVE_M:
-            return self._refuse(f"goes from 0.1 to {p.MOST_MOVE_M:g} m at once, not {metres:g} m")
+        if not 0.1 <= metres <= p.MAX_MOVE_M:
+            return self._refuse(f"goes from 0.1 to {p.MAX_MOVE_M:g} m at once, not {metres:g} m")
         return p.Move(metres)
 
     def back(self, slots: Slots, clause: Clause) -> p.Step | None:
@@ -60,9 +60,9 @@ class Motions:
         x, y = self._coordinate(slots["x"]), self._coordinate(slots["y"])
         if x is None or y is None:
             return None
-        if max(abs(x), abs(y)) > p.MOST_POINT_M:
+        if max(abs(x), abs(y)) > p.MAX_POINT_M:
             point = f"{x:.10g} {y:.10g}"
-            return self._refuse(f"goes to points up to {p.MOST_POINT_M:g} m from the start, not {point}")
+            return self._refuse(f"goes to points up to {p.MAX_POINT_M:g} m from the start, not {point}")
         return p.Go(x, y)
 
     def wait(self, slots: Slots, clause: Clause) -> p.Step | None:
@@ -70,8 +70,8 @@ class Motions:
         seconds = self._amount(slots.get("seconds"), self.book.seconds, PAUSE_S)
         if seconds is None:
             return None
-        if not 0.0 < seconds <= p.MOST_WAIT_S:
-            return self._refuse(f"waits for {p.MOST_WAIT_S:g} s at most, not {seconds:g} s")
+        if not 0.0 < seconds <= p.MAX_WAIT_S:
+            return self._refuse(f"waits for {p.MAX_WAIT_S:g} s at most, not {seconds:g} s")
         return p.Wait(seconds)
 
     # Slots.

@@ -23,8 +23,8 @@ _VISIBILITY = re.compile(r"[\s,;.(]+(?:keep (?:it|this) )?(?P<visibility>private
 _NO_STATEMENT = re.compile(r"(?:how|when|where|what)\b", re.I)
 _PARTING = ",.;!?，。；！？、"
 _ENDS = frozenset(f"{PUNCTUATION}:")
-_LEAST_SWAPPED, _LEAST_MISSPELT = 4, 6
-_STEM, _MOST_FORMS = 3, 100
+_MIN_SWAPPED, _MIN_MISSPELT = 4, 6
+_STEM, _MAX_FORMS = 3, 100
 _AMOUNTS = ("angle", "distance", "seconds", "x", "y")
 """The slots of a phrase that hold numbers."""
 
@@ -244,7 +244,7 @@ class Names:
         """Yield a thing's name with each of its words in all its forms: "rote stuhl", "roten stuhl"."""
         forms = self.book.translations
         choices = [[word, *filter(partial(self._is_form, word), forms)] for word in self.bare(phrase)]
-        yield from itertools.islice(map(" ".join, itertools.product(*choices)), _MOST_FORMS)
+        yield from itertools.islice(map(" ".join, itertools.product(*choices)), _MAX_FORMS)
 
     def _is_form(self, word: str, other: str) -> bool:
         """Return whether another word means the same and begins alike: "roter" is a form of "rote"."""
@@ -266,10 +266,10 @@ class Names:
         known = self.book.lexicon | self.book.unmended | self.book.words("pronouns")
         things = sorted({*self.book.translations, *_english_things()} - known)
         pronouns = sorted(
-            known_word for known_word in self.book.words("pronouns") if len(known_word) >= _LEAST_MISSPELT
+            known_word for known_word in self.book.words("pronouns") if len(known_word) >= _MIN_MISSPELT
         )
         for word in (
-            known_word for known_word in words if known_word.isalpha() and len(known_word) >= _LEAST_SWAPPED
+            known_word for known_word in words if known_word.isalpha() and len(known_word) >= _MIN_SWAPPED
         ):
             near = [known_word for known_word in pronouns if num_slips(word, known_word) == 1]
             near += [

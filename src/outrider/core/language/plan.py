@@ -13,8 +13,8 @@ from typing import ClassVar
 from outrider.core.values import Visibility
 
 TURN_STEP_DEG, MOVE_STEP_M = 15.0, 0.25
-MOST_TURN_DEG, MOST_MOVE_M, MOST_WAIT_S, MOST_POINT_M = 360.0, 5.0, 600.0, 500.0
-MOST_STEPS = 8
+MAX_TURN_DEG, MAX_MOVE_M, MAX_WAIT_S, MAX_POINT_M = 360.0, 5.0, 600.0, 500.0
+MAX_STEPS = 8
 _UNCHECKED = '"{}": a general model takes any words; whether it knows these is not checked'
 
 

@@ -16,7 +16,7 @@ from outrider.core.language.clauses import Clauses
 from outrider.core.language.contrasts import contrasted
 from outrider.core.language.grammar import Vocabulary, nearest
 from outrider.core.language.plan import (
-    MOST_STEPS,
+    MAX_STEPS,
     Ask,
     Correct,
     Follow,
@@ -27,7 +27,7 @@ from outrider.core.language.plan import (
     Step,
     Stop,
 )
-from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
+from outrider.core.language.refusals import MAX_CHARACTERS, MAX_WORDS, shortened
 from outrider.core.language.unsupported import WHY_UNSUPPORTED, why_unsupported
 from outrider.core.language.words.amounts import Token
 from outrider.core.language.words.misspellings import english_things, mended_texts
@@ -84,8 +84,8 @@ class Reading:
             self.clauses.problems.insert(0, wrong)
             self.clauses.is_unsupported = True
             return None
-        if len(steps) > MOST_STEPS:
-            self.clauses.problems.insert(0, f"has {len(steps)} steps; at most {MOST_STEPS} are taken")
+        if len(steps) > MAX_STEPS:
+            self.clauses.problems.insert(0, f"has {len(steps)} steps; at most {MAX_STEPS} are taken")
             return None
         parted = any(step.moves for step in steps) and self._parted()
         if parted:
@@ -151,7 +151,7 @@ class Reading:
         remembers = self.clauses.read(tokens, self.sentence, None, corrected, False)
         if remembers is not None and remembers.intent == "remember":
             return (remembers,)
-        if count > MOST_WORDS or len(self.sentence) > MOST_CHARACTERS:
+        if count > MAX_WORDS or len(self.sentence) > MAX_CHARACTERS:
             return None
         return self._split(tokens, None, corrected, described)
 

@@ -12,8 +12,8 @@ from outrider.core.language.words.phrasebook import Phrasebook, phrasebook
 from outrider.core.language.words.signs import PUNCTUATION
 from outrider.core.language.words.things import SIDES, SIZES
 
-MOST_CHARACTERS, MOST_WORDS = 400, 80
-MOST_READ = 1000
+MAX_CHARACTERS, MAX_WORDS = 400, 80
+MAX_READ = 1000
 """The most characters of a sentence of any kind, even one to remember."""
 FIND_EXAMPLE = "find the silver bottle"
 EXAMPLE = f'for example "{FIND_EXAMPLE}"'
@@ -26,7 +26,7 @@ def refusal(
     """Return why a sentence is not a plan, and what to say instead."""
     quoted = shortened(sentence)
     words = [token.word for token in book.tokens(sentence) if token.word not in PUNCTUATION]
-    sizes = (("characters", len(sentence), MOST_CHARACTERS), ("words", len(words), MOST_WORDS))
+    sizes = (("characters", len(sentence), MAX_CHARACTERS), ("words", len(words), MAX_WORDS))
     for what, size, most in sizes:
         if size > most:
             return too_long(size, what, most)

@@ -21,7 +21,7 @@ from outrider.decoding.fakes.unbatched import ListSession, UnbatchedModel
 
 SURE, RATHER = 0.9, 0.3
 """The probability of continuing a quotation, and of ending where there is nothing to quote."""
-LEAST_SHARE = 0.5
+MIN_SHARE = 0.5
 _WORD = re.compile(r"[^\W_]+")
 _ASKING_TEXT = "tell know about did do does last see seen saw where what who whose when why how which"
 _ASKING = frozenset(_ASKING_TEXT.split())
@@ -105,7 +105,7 @@ def best_document(question: str, documents: Sequence[str]) -> str:
     wanted = _content_words(question) - _ASKING
     shares = [len(wanted & _content_words(document)) / max(1, len(wanted)) for document in documents]
     best = max(shares, default=0.0)
-    return documents[shares.index(best)] if best >= LEAST_SHARE else ""
+    return documents[shares.index(best)] if best >= MIN_SHARE else ""
 
 
 def _content_words(text: str) -> set[str]:

@@ -10,7 +10,7 @@ from outrider.decoding.jobs import Verify
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
-MOST_DRAFTED = 12
+MAX_DRAFTED = 12
 """Most tokens of the cloud's draft that are considered for one verification."""
 
 
@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
     def drafted_gain(self, token_price: float) -> float:
         """Return the tokens gained by all cloud drafts that are worth `token_price` tokens each."""
         gain, chance = 0.0, self.next_chance
-        for _ in range(MOST_DRAFTED):
+        for _ in range(MAX_DRAFTED):
             gain += max(0.0, chance - token_price)
             chance *= self.later_chance
         return gain
@@ -66,7 +66,7 @@ class BatchSum:
         if not self._drafting:
             return worth / time_s
         gain, token_s, later = self._next, draft_s(self._drafting), self._later / self._drafting
-        for _ in range(MOST_DRAFTED):
+        for _ in range(MAX_DRAFTED):
             if gain * time_s <= worth * token_s:
                 break
             worth, time_s, gain = worth + gain, time_s + token_s, gain * later

@@ -15,7 +15,7 @@ from outrider.decoding.protocol.branch_codec import Run
 from outrider.decoding.protocol.prefix_digest import next_digest
 
 MAX_TOKENS = 4096
-MOST_CHOICES = 16
+MAX_CHOICES = 16
 """Most tokens kept after one text; the likeliest are kept."""
 ROW_TOKENS, TOKEN_ENTRIES = 8, 256
 """Room of a token with the distribution that it was drawn from: ROW_TOKENS tokens, and one more for each
@@ -144,7 +144,7 @@ class BranchCache:
         if known is not None:
             self._size -= _room(known[0])
             evidence = known[0] if evidence is None else evidence
-        elif len(node.offers) == MOST_CHOICES:
+        elif len(node.offers) == MAX_CHOICES:
             if not preferred:
                 return after
             _, (least, _) = node.offers.popitem()

@@ -21,7 +21,7 @@ from outrider.evaluation.common.polling import wait_until
 
 HASTY_SERVER = "outrider.evaluation.agents.hasty_server"
 READY_S, POST_S = 120.0, 10.0
-CONNECTIONS, MOST_WAITING = 8, 16
+CONNECTIONS, MAX_WAITING = 8, 16
 HELLO = (
     b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
     b'"capabilities":{},"clientInfo":{"name":"hostile","version":"0"}}}\n',
@@ -80,7 +80,7 @@ class HttpAgent(HostileAgent):
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
         }
-        self._outbox: queue.Queue[bytes] = queue.Queue(MOST_WAITING)
+        self._outbox: queue.Queue[bytes] = queue.Queue(MAX_WAITING)
         hello = self._post(self._connection(), HELLO[0])
         self._headers["Mcp-Session-Id"] = hello.getheader("Mcp-Session-Id", "")
         self._post(self._connection(), HELLO[1])

@@ -20,7 +20,7 @@ import numpy as np
 from outrider.decoding.theory import expected_tokens
 
 _STEPS_PER_TOKEN = 20
-_MOST_SWEEPS = 2000
+_MAX_SWEEPS = 2000
 """Far more than are needed: policies only improve, apart from rounding."""
 ALMOST_SURE = 1.0 - 1e-6
 
@@ -52,7 +52,7 @@ def best_tokens_per_s(conditions: Conditions, longest: int) -> float:
     """
     process = _Process(conditions, longest)
     policy = np.zeros(process.num_states, dtype=np.int64)
-    for _ in range(_MOST_SWEEPS):
+    for _ in range(_MAX_SWEEPS):
         rate, values = process.evaluate(policy)
         better = process.improve(rate, values, policy)
         if np.array_equal(better, policy):

@@ -44,7 +44,7 @@ from outrider.simulation.homes.vocabulary import Wanted
 from outrider.simulation.simulator import open_simulator
 
 MODELS = ("pair", "target", "draft")
-MOST_FINDS = 3
+MAX_FINDS = 3
 ANY_TIME_S = 1e6
 SHARES = {
     "plans_reached": ("plans whose every find was reached", "homes"),
@@ -180,7 +180,7 @@ def summarise(outcomes: Sequence[PlanOutcome]) -> dict[str, Any]:
 def evaluate_plans(
     homes: int,
     seed: int,
-    finds: int = MOST_FINDS,
+    finds: int = MAX_FINDS,
     model: str = "pair",
     models: Path | None = None,
     run: Path | None = None,
@@ -193,8 +193,8 @@ def evaluate_plans(
     Raises ConfigError for a wrong option, ModelError without models.
     """
     require_choice("model", model, MODELS)
-    if homes < 1 or processes < 1 or seed < 0 or not 1 <= finds <= MOST_FINDS:
-        raise ConfigError(f"homes and processes must be at least 1, seed 0, finds from 1 to {MOST_FINDS}")
+    if homes < 1 or processes < 1 or seed < 0 or not 1 <= finds <= MAX_FINDS:
+        raise ConfigError(f"homes and processes must be at least 1, seed 0, finds from 1 to {MAX_FINDS}")
     tasks = plan_tasks(homes, seed, finds, model, models_folder(models), max_steps)
     common: dict[str, str | int] = {"model": model, "seed": seed, "finds": finds, "max_steps": max_steps}
     outcomes = HomeRecords(run, PlanOutcome, common).run_missing(tasks, run_task, processes)

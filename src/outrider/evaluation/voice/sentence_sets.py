@@ -23,7 +23,7 @@ from outrider.runtime.common.paths import benchmark_file
 SETS = ("building", "held_out")
 """The files of a folder of sentences. `held_out` must not be read to change the grammar."""
 MODELS = ("trained", "general")
-LEAST_RIGHT = 0.97
+MIN_RIGHT = 0.97
 """The share of right intents to aim for."""
 STANDING_INTENTS = ("refuse", "mend(", "stop", "see", "did", "where(", "ask", "remember", "forget(", "wait(")
 """Prefixes of the intents whose steps do not move the robot."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from outrider.core.ports import Pause, Reading
 
-MOST_AHEAD = 16
+MAX_AHEAD = 16
 """The most segments in the device's queue beyond the exit that is read, or the pause."""
 LOOKS_AT_WORK = 200
 """After this many checks in a row that find the device busy, its queue is made one segment shorter."""
@@ -83,7 +83,7 @@ class Lead:
         """Adjust the lead: the host is about to queue more, and has found the device idle or busy."""
         self._at_work = 0 if idle else self._at_work + 1
         if idle:
-            self.segments = min(self.segments + 1, MOST_AHEAD)
+            self.segments = min(self.segments + 1, MAX_AHEAD)
         elif self._at_work == self._looks_at_work:
             self.segments, self._at_work = max(1, self.segments - 1), 0
 

@@ -18,7 +18,7 @@ import numpy as np
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 _ALIGNMENT_KEY, _ALIGNMENT = "general.alignment", 32
-_MOST_DIMENSIONS = 4
+_MAX_DIMENSIONS = 4
 _STRING, _ARRAY = 8, 9
 _NUMBERS = {
     0: "<u1",
@@ -123,7 +123,7 @@ class _Cursor:
     def place(self) -> TensorLocation:
         """Read a tensor's position; its offset counts from the start of the data section."""
         name, dimensions = self.string(), self.number("<u4")
-        if not 1 <= dimensions <= _MOST_DIMENSIONS:
+        if not 1 <= dimensions <= _MAX_DIMENSIONS:
             raise ValueError(f"{name} has {dimensions} dimensions")
         shape = tuple(reversed(self.numbers("<u8", dimensions)))
         if math.prod(shape) == 0:

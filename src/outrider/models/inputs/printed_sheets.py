@@ -21,9 +21,9 @@ Mask = NDArray[np.uint8]
 
 STROKE_PX = 13
 """Strokes are narrower than this."""
-LEAST_CONTRAST = 20
+MIN_CONTRAST = 20
 """Grey levels by which a stroke is darker than its paper."""
-LEAST_BRIGHTNESS, MOST_CHROMA, MOST_BLUE = 60, 0.14, 0.04
+MIN_BRIGHTNESS, MAX_CHROMA, MAX_BLUE = 60, 0.14, 0.04
 """For paper: the least brightness of its brightest channel; the most spread of its channels and the most
 excess of blue over red, both as shares of that channel. Bright metal is bluer.
 """
@@ -33,9 +33,9 @@ PAPER_BAND = 16
 """Levels by which each channel of a sheet's paper may differ from its starting pixel."""
 ROUNDS = 3
 """How often pale pixels next to strokes are examined, because one piece of them may span two colours."""
-LEAST_BESIDE_PX = 6
+MIN_BESIDE_PX = 6
 """The least number of pale pixels in one piece next to strokes."""
-LEAST_AREA_PX, MOST_AREA, LEAST_SOLID, LEAST_FILLED = 40, 0.4, 0.75, 0.6
+MIN_AREA_PX, MAX_AREA, MIN_SOLID, MIN_FILLED = 40, 0.4, 0.75, 0.6
 """For a sheet: the least pixels, the most share of the picture, the least share of its convex hull that it
 fills, and the least share of it that is paper or ink.
 """
@@ -43,23 +43,23 @@ LINE_PX, LETTER_PX = 5, 13
 """Gaps smaller than this are closed: between parts of the same paper,
 and where print meets a sheet's edge.
 """
-MOST_CUT = 0.1
+MAX_CUT = 0.1
 """A gap at the picture's edge counts as part of a sheet up to this share of the sheet's pixels."""
-INK, MOST_INK = 0.8, 0.7
+INK, MAX_INK = 0.8, 0.7
 """The most brightness of print and of its median, as shares of the paper's."""
-LINE_STROKES, LEAST_LINE_INK = 4, 0.03
-DENSE_STROKES, LEAST_DENSE_INK, LEAST_LINES = 2, 0.08, 0.33
+LINE_STROKES, MIN_LINE_INK = 4, 0.03
+DENSE_STROKES, MIN_DENSE_INK, MIN_LINES = 2, 0.08, 0.33
 """For print: the least strokes side by side and the least share of a sheet that is ink; with fewer strokes,
 more ink. Without strokes side by side: the least share of a sheet's columns with strokes below each
 other.
 """
-ALIKE, LEAST_ALIKE = 0.3, 0.25
+ALIKE, MIN_ALIKE = 0.3, 0.25
 """Colours are alike if they differ by less than this share of a piece's distance from the paper. A piece
 that is not paper is in front of a sheet if this share of the pixels beyond it is alike.
 """
-SAME_COLOUR, MOST_SAMPLES = 12, 300
+SAME_COLOUR, MAX_SAMPLES = 12, 300
 """For colours around a sheet: levels by which equal ones may differ, and how many are sampled."""
-MOST_AROUND = 0.97
+MAX_AROUND = 0.97
 """The most brightness around a sheet, as a share of its paper's."""
 EDGE_PX = 2
 """The width of a sheet's edge, whose pixels mix its paper with what is around it."""
@@ -130,7 +130,7 @@ def _seeds(grey: NDArray[np.uint8], margin: Mask) -> Iterator[tuple[int, int]]:
     found: list[tuple[float, int, int]] = []
     for piece in range(1, count):
         left, top, width, height, area = stats[piece]
-        if area < LEAST_BESIDE_PX:
+        if area < MIN_BESIDE_PX:
             continue
         part = np.s_[top : top + height, left : left + width]
         here = labels[part] == piece
@@ -168,14 +168,14 @@ class _View:
     @classmethod
     def of(cls, rgb: NDArray[np.uint8]) -> _View:
         grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
-        strokes = cv2.morphologyEx(grey, cv2.MORPH_BLACKHAT, _square(STROKE_PX)) >= LEAST_CONTRAST
+        strokes = cv2.morphologyEx(grey, cv2.MORPH_BLACKHAT, _square(STROKE_PX)) >= MIN_CONTRAST
         return cls(rgb, grey, _is_pale(rgb, NEAR_INK).astype(np.uint8), strokes.astype(np.uint8))
 
     def sheet_of(self, paper: Mask, piece: Mask, taken: Mask) -> Mask | None:
         """Return the sheet of a piece of paper, without other sheets and what is in front;
         None if it is none.
         """
-        if not LEAST_AREA_PX <= int(piece.sum()) <= MOST_AREA * piece.size:
+        if not MIN_AREA_PX <= int(piece.sum()) <= MAX_AREA * piece.size:
             return None
         colour = np.median(self.rgb[paper > 0], axis=0)
         if not _is_pale(colour[None])[0]:
@@ -184,14 +184,14 @@ class _View:
         sheet = body & (1 - self._in_front(body, paper, colour)) & (1 - taken)
         brightness = float(np.median(self.grey[paper > 0]))
         ink = (sheet > 0) & (paper == 0) & (self.grey <= INK * brightness)
-        if not ink.any() or np.median(self.grey[ink]) > MOST_INK * brightness:
+        if not ink.any() or np.median(self.grey[ink]) > MAX_INK * brightness:
             return None
         size = int(sheet.sum())
-        is_full = int((ink | ((sheet & paper) > 0)).sum()) >= LEAST_FILLED * size
-        is_solid = size >= LEAST_SOLID * cv2.contourArea(cv2.convexHull(cv2.findNonZero(sheet)))
+        is_full = int((ink | ((sheet & paper) > 0)).sum()) >= MIN_FILLED * size
+        is_solid = size >= MIN_SOLID * cv2.contourArea(cv2.convexHull(cv2.findNonZero(sheet)))
         edge = _edge_of(sheet) > taken
-        is_apart = edge.any() and np.median(self.grey[edge]) <= MOST_AROUND * brightness
-        is_whole = is_full and is_solid and size >= LEAST_AREA_PX
+        is_apart = edge.any() and np.median(self.grey[edge]) <= MAX_AROUND * brightness
+        is_whole = is_full and is_solid and size >= MIN_AREA_PX
         return sheet if is_whole and is_apart and _is_print(ink, sheet) else None
 
     def _in_front(self, body: Mask, paper: Mask, colour: NDArray[np.float64]) -> Mask:
@@ -205,7 +205,7 @@ class _View:
             own = np.median(self.rgb[mask & at_edge], axis=0)
             is_like = _within(self.rgb, own, ALIKE * float(np.abs(colour - own).max())) > 0
             beyond = (cv2.dilate((mask & at_edge).astype(np.uint8), _square(7)) > 0) & outside
-            if beyond.any() and is_like[beyond].mean() >= LEAST_ALIKE:
+            if beyond.any() and is_like[beyond].mean() >= MIN_ALIKE:
                 front[mask & is_like] = 1
         return front
 
@@ -214,8 +214,8 @@ def _is_pale(colours: NDArray[np.uint8] | NDArray[np.float64], tinge: float = 1.
     """Return which colours (..., 3) RGB paper may have, with `tinge` times its most colour allowed."""
     levels = colours.astype(np.float32)
     most, least = levels.max(axis=-1), levels.min(axis=-1)
-    is_white: NDArray[np.bool_] = (most >= LEAST_BRIGHTNESS) & (most - least <= tinge * MOST_CHROMA * most)
-    return is_white & (levels[..., 2] - levels[..., 0] <= tinge * MOST_BLUE * most)
+    is_white: NDArray[np.bool_] = (most >= MIN_BRIGHTNESS) & (most - least <= tinge * MAX_CHROMA * most)
+    return is_white & (levels[..., 2] - levels[..., 0] <= tinge * MAX_BLUE * most)
 
 
 def _with_holes(piece: Mask) -> Mask:
@@ -223,7 +223,7 @@ def _with_holes(piece: Mask) -> Mask:
     _, labels, stats, _ = cv2.connectedComponentsWithStats(1 - piece, connectivity=8)
     left, top, width, height, area = stats.T
     is_inside = (left > 0) & (top > 0) & (left + width < piece.shape[1]) & (top + height < piece.shape[0])
-    is_part = is_inside | (area <= MOST_CUT * piece.sum())
+    is_part = is_inside | (area <= MAX_CUT * piece.sum())
     is_part[0] = True
     return is_part[labels].astype(np.uint8)
 
@@ -234,13 +234,13 @@ def _is_print(ink: NDArray[np.bool_], sheet: Mask) -> bool:
         (np.diff(ink.astype(np.int8), axis=axis, prepend=0) == 1).sum(axis=axis) for axis in (1, 0)
     )
     share = float(ink.sum()) / int(sheet.sum())
-    is_line = bool(across.max() >= LINE_STROKES) and share >= LEAST_LINE_INK
-    in_lines = int((down >= DENSE_STROKES).sum()) >= LEAST_LINES * int(sheet.any(axis=0).sum())
-    return is_line or (share >= LEAST_DENSE_INK and (in_lines or bool(across.max() >= DENSE_STROKES)))
+    is_line = bool(across.max() >= LINE_STROKES) and share >= MIN_LINE_INK
+    in_lines = int((down >= DENSE_STROKES).sum()) >= MIN_LINES * int(sheet.any(axis=0).sum())
+    return is_line or (share >= MIN_DENSE_INK and (in_lines or bool(across.max() >= DENSE_STROKES)))
 
 
 def _most_frequent(colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the median of those colours (N, 3) that are close to the most others."""
-    sample = colours[:: max(1, len(colours) // MOST_SAMPLES)].astype(np.int16)
+    sample = colours[:: max(1, len(colours) // MAX_SAMPLES)].astype(np.int16)
     alike = np.abs(sample[:, None] - sample[None]).max(axis=2) <= SAME_COLOUR
     return np.median(sample[alike[alike.sum(axis=1).argmax()]], axis=0).astype(np.uint8)

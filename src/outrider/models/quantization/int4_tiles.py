@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-LEAST_CAPABILITY = (8, 0)
+MIN_CAPABILITY = (8, 0)
 """The least compute capability of an NVIDIA GPU with the kernel."""
 TILE_OUTPUTS, TILE_INPUTS = 8, 16
 GROUPS = (256, 128, 64, 32)

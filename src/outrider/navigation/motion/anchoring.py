@@ -13,7 +13,7 @@ from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.controller import Command
 
 # A smaller remainder is not worth a motion.
-LEAST_M, LEAST_RAD = 0.03, math.radians(2.0)
+MIN_M, MIN_RAD = 0.03, math.radians(2.0)
 # How far the heading may differ from the frame's for a move ahead to begin without a turn.
 ALIGNED_RAD = math.radians(6.0)
 # How far the odometry of a standing robot may wander (SWAY_M), and from where on a frame is useless.
@@ -22,7 +22,7 @@ ELSEWHERE_M, ELSEWHERE_RAD = 1.0, math.radians(90.0)
 # The momentum that the next motion can take over, and how long to wait until a larger one has decayed.
 ROLLING_MPS, TURNING_RPS, CALM_S = 0.10, 0.20, 1.0
 # The history counts a motion as done from this share on.
-LEAST_SHARE = 0.5
+MIN_SHARE = 0.5
 
 
 class MotionExecutor(Protocol):
@@ -46,17 +46,17 @@ def rest_of(motion: Motion, anchor: Pose2D, pose: Pose2D) -> Motion:
     """
     if motion.turn_rad:
         rest_rad = wrap_angle(motion.turn_rad - wrap_angle(pose.yaw - anchor.yaw))
-        return Motion(turn_rad=rest_rad) if abs(rest_rad) >= LEAST_RAD else Motion()
+        return Motion(turn_rad=rest_rad) if abs(rest_rad) >= MIN_RAD else Motion()
     dx, dy = pose.x - anchor.x, pose.y - anchor.y
     rest_m = motion.forward_m - (dx * math.cos(anchor.yaw) + dy * math.sin(anchor.yaw))
-    return Motion(forward_m=min(rest_m, motion.forward_m)) if rest_m >= LEAST_M else Motion()
+    return Motion(forward_m=min(rest_m, motion.forward_m)) if rest_m >= MIN_M else Motion()
 
 
 def seconds_left(motion: Motion, anchor: Pose2D, pose: Pose2D, limits: MotionLimits) -> float:
     """Returns how long the rest takes at full speed; infinite before half of the motion is done."""
     rest = rest_of(motion, anchor, pose)
     part, whole = (rest.turn_rad, motion.turn_rad) if motion.turn_rad else (rest.forward_m, motion.forward_m)
-    if abs(part) > (1.0 - LEAST_SHARE) * abs(whole):
+    if abs(part) > (1.0 - MIN_SHARE) * abs(whole):
         return math.inf
     return rest.forward_m / limits.forward_mps + abs(rest.turn_rad) / limits.yaw_rps
 

@@ -38,7 +38,7 @@ CREEP_MPS, CREEP_RPS = 0.04, 0.10
 PUSH_MPS = 0.30
 # The least speed by odometry that contradicts a pose that does not change; every base obeys such a command.
 MOVING_MPS, MOVING_RPS = 0.10, 0.20
-ALMOST, LEAST_STEP_S = 0.05, 0.02
+ALMOST, MIN_STEP_S = 0.05, 0.02
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class MotionController:
 
     def _ramp(self, wanted: float, last: float, acceleration: float, top: float) -> float:
         """Returns the next speed: up from the last command within the acceleration limit, down at once."""
-        return min(wanted, top, max(0.0, last) + acceleration * max(self._step_s, LEAST_STEP_S))
+        return min(wanted, top, max(0.0, last) + acceleration * max(self._step_s, MIN_STEP_S))
 
     def _command(self, wanted: Velocity, points: Points) -> Command:
         seen = seen_part(clamp(wanted, self.limits), self._coverage)

@@ -31,7 +31,7 @@ MAX_GAP_RAD, MAX_STEPS = math.radians(7.0), 1.5
 EDGE_RAD = math.radians(2.0)
 ABEAM_RAD = math.pi / 2
 # A lidar at the very nose sees its own corridor from at least this far behind it.
-LEAST_AHEAD_M = 0.05
+MIN_AHEAD_M = 0.05
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _where(speed: float, positive: bool, negative: bool) -> float:
 def _corridor(scan: RangeScan, body: Footprint, sense: float) -> tuple[float, float]:
     """Returns the lidar's bearings of the corridor beyond the nose (`sense` 1) or the tail (-1)."""
     half_m = body.half_width_m + SIDE_MARGIN_M
-    ahead_m = max(LEAST_AHEAD_M, body.half_length_m + FRONT_MARGIN_M - sense * scan.mount.x)
+    ahead_m = max(MIN_AHEAD_M, body.half_length_m + FRONT_MARGIN_M - sense * scan.mount.x)
     edges = (math.atan2(sense * (y - scan.mount.y), ahead_m) for y in (-half_m, half_m))
     middle = 0.0 if sense > 0.0 else math.pi
     low, high = sorted(edges)

@@ -25,7 +25,7 @@ TURNED = (
 )
 # Turns and steps between two compared scans, and the least number of rays with a measurement in both.
 TURN_RAD, TURN_STEPS, STEP_M = (math.radians(8.0), math.radians(25.0)), 2.0, 0.08
-LEAST_RAYS = 30
+MIN_RAYS = 30
 # Medians in metres: matching scans differ by less than ALIKE_M, others by more than UNLIKE times as much
 # plus UNLIKE_M.
 ALIKE_M, UNLIKE, UNLIKE_M = 0.08, 3.0, 0.06
@@ -34,7 +34,7 @@ VOTES, NEEDED = 12, 4
 # and the number of votes against its yaw.
 WAY_M, STRAIGHT_RAD, UNMOVED_M, WAYS_NEEDED = (0.2, 1.0), math.radians(15.0), 0.02, 3
 # The yaws that are compared with tf's, and the most points that are compared.
-YAWS_RAD, MOST_POINTS = np.radians(np.arange(0.0, 360.0, 15.0)), 720
+YAWS_RAD, MAX_POINTS = np.radians(np.arange(0.0, 360.0, 15.0)), 720
 
 
 class MirroredScan:
@@ -81,7 +81,7 @@ def _difference_m(before: RangeScan, now: RangeScan, steps: int) -> float:
     with np.errstate(invalid="ignore"):
         off_m = np.abs(np.subtract(now.ranges[first:last], before.ranges[first + steps : last + steps]))
     off_m = off_m[np.isfinite(off_m)]
-    return float(np.median(off_m)) if len(off_m) >= LEAST_RAYS else math.nan
+    return float(np.median(off_m)) if len(off_m) >= MIN_RAYS else math.nan
 
 
 class TurnedScan:
@@ -105,7 +105,7 @@ class TurnedScan:
             self._then = scan, pose
 
     def _vote(self, now: RangeScan, pose: Pose2D, before: RangeScan, start: Pose2D) -> None:
-        points = hit_points(before)[0][:: 1 + len(before.ranges) // MOST_POINTS]
+        points = hit_points(before)[0][:: 1 + len(before.ranges) // MAX_POINTS]
         turned_rad, way_m = wrap_angle(pose.yaw - start.yaw), start.distance_to(pose.x, pose.y)
         ways_rad = start.bearing_to(pose.x, pose.y) - YAWS_RAD
         ways_m = way_m * np.stack([np.cos(ways_rad), np.sin(ways_rad)], axis=1)
@@ -133,4 +133,4 @@ def _off_m(points: Points, scan: RangeScan) -> float:
     with np.errstate(invalid="ignore"):
         off_m = np.abs(np.hypot(x, y)[seen] - np.asarray(scan.ranges)[rays[seen]])
     off_m = off_m[np.isfinite(off_m)]
-    return float(np.median(off_m)) if len(off_m) >= LEAST_RAYS else math.nan
+    return float(np.median(off_m)) if len(off_m) >= MIN_RAYS else math.nan

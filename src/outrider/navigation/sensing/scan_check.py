@@ -25,7 +25,7 @@ from outrider.navigation.sensing.transforms import Matrix, TransformTree
 # By how many rays the length may differ from the angles: drivers round.
 LENGTH_TOLERANCE = 2.0
 MAX_STEP_RAD = 0.2
-LEAST_REACH_M = 1.0
+MIN_REACH_M = 1.0
 MAX_TILT_RAD = math.radians(10.0)
 MAX_MOUNT_M = 2.0
 # How far the lidar may move between two scans.
@@ -171,10 +171,10 @@ def sample_fault(sample: ScanSample) -> str:
 
 
 def _reach_fault(sample: ScanSample) -> str:
-    if not (sample.range_min >= 0.0 and sample.range_max > max(sample.range_min, LEAST_REACH_M)):
+    if not (sample.range_min >= 0.0 and sample.range_max > max(sample.range_min, MIN_REACH_M)):
         return (
             f"the scan measures from {sample.range_min:g} to {sample.range_max:g} m: it must reach beyond "
-            f"{LEAST_REACH_M:g} m; set range_min and range_max in the lidar's driver"
+            f"{MIN_REACH_M:g} m; set range_min and range_max in the lidar's driver"
         )
     ranges = ranges_of(sample)
     if np.all(np.isnan(ranges) | np.isneginf(ranges)):

@@ -13,7 +13,7 @@ from outrider.nodes.go2.go2_client import Answer, ServiceClient
 
 DEADLINE_S = 1.0
 # A request is repeated after twice the last answer's time, but no earlier than this.
-LEAST_PATIENCE_S = 0.08
+MIN_PATIENCE_S = 0.08
 
 
 class Videohub:
@@ -30,7 +30,7 @@ class Videohub:
         stamp: Callable[[], Time],
     ) -> None:
         self._calls, self._relay, self._warn, self._stamp = calls, relay, warn, stamp
-        self._patience_s = LEAST_PATIENCE_S
+        self._patience_s = MIN_PATIENCE_S
         self._requested_s: float | None = None
         self._is_due = False
 
@@ -55,7 +55,7 @@ class Videohub:
         if answer.code is None:
             return
         self._requested_s = None
-        self._patience_s = min(DEADLINE_S, max(LEAST_PATIENCE_S, 2.0 * answer.took_s))
+        self._patience_s = min(DEADLINE_S, max(MIN_PATIENCE_S, 2.0 * answer.took_s))
         if self._is_due and answer.is_ok:
             self.ask()
 

@@ -13,7 +13,7 @@ from outrider.core.ports import Embedder
 from outrider.core.values import Prompt
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.store.store import MemoryStore
-from outrider.training.household import ASKS, MOST_FACTS, make_facts
+from outrider.training.household import ASKS, MAX_FACTS, make_facts
 
 NUM_RECALLED = 2
 
@@ -29,7 +29,7 @@ class Asked:
 def household_questions(seed: int, embedder: Embedder | None = None) -> Iterator[Asked]:
     """Yields questions to one household after the other, without end.
 
-    Each household has MOST_FACTS memories and a question about each. A question that the recalled records
+    Each household has MAX_FACTS memories and a question about each. A question that the recalled records
     do not answer is left out, and none is repeated. Raises MemoryStoreError if a store cannot be written.
     """
     rng, embedder = random.Random(f"household {seed}"), embedder or MiniLmEmbedder()
@@ -38,7 +38,7 @@ def household_questions(seed: int, embedder: Embedder | None = None) -> Iterator
 
 
 def _asked(rng: random.Random, embedder: Embedder) -> Iterator[Asked]:
-    facts = make_facts(rng, MOST_FACTS)
+    facts = make_facts(rng, MAX_FACTS)
     by_text = {fact.told: fact for fact in facts}
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -55,7 +55,7 @@ AFTER_WORD_S = (0.06, 0.32)
 """The range of the time, in s, from the end of a stop word to the end of a window labelled with it."""
 BEGUN = 0.35
 """Share of a word. A window that ends before this share of it is labelled as one without the word."""
-_BEFORE_S, _GAP_S, _AFTER_S, _LEAST_S, _WORD_S = (0.1, 1.5), (0.02, 0.5), 1.0, 0.25, 0.75
+_BEFORE_S, _GAP_S, _AFTER_S, _MIN_S, _WORD_S = (0.1, 1.5), (0.02, 0.5), 1.0, 0.25, 0.75
 _JOINED_SHARE, _OTHERS = 0.35, 30
 _SILENCE = np.zeros(WINDOW)
 
@@ -225,7 +225,7 @@ def _examples(
 
 def _window_ends(clip: _Clip, lead: int, rng: random.Random) -> list[tuple[int, int]]:
     """Returns the ends of windows and the word just said in each, for a clip after `lead` samples."""
-    earliest = WINDOW + round(_LEAST_S * SAMPLE_RATE_HZ)
+    earliest = WINDOW + round(_MIN_S * SAMPLE_RATE_HZ)
     if clip.word < 0:
         latest = max(lead + len(clip.samples), earliest)
         return [(rng.randint(earliest, latest), -1) for _ in range(2)]

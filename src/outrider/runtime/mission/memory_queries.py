@@ -23,9 +23,9 @@ from outrider.navigation.goal.guide import Destination
 ALIKE = 0.55
 ANSWERS = 0.35
 """The least similarity at which a record counts as an answer to a question."""
-MOST_STATEMENTS = 5
-MOST_IN_ANSWER = 2
-MOST_DOCUMENTS = 3
+MAX_STATEMENTS = 5
+MAX_IN_ANSWER = 2
+MAX_DOCUMENTS = 3
 EXACT_SCORE = 1.0
 REACH_M = 0.9
 STATEMENTS = RecordFilter(kind=RecordKind.TOLD)
@@ -52,10 +52,10 @@ class Recollection:
 
     def documents(self, question: Where | Ask, pose: Pose2D | None) -> list[tuple[str, float]]:
         """Returns private sentences that may answer a question, best first, each with its relevance."""
-        found = self.memory.recall(question.question, MOST_DOCUMENTS)
+        found = self.memory.recall(question.question, MAX_DOCUMENTS)
         scores = {recalled.record.id: recalled.score for recalled in found}
         records = {record.id: record for record in (*self._records(question), *map(_matched, found))}
-        best = list(records.values())[:MOST_DOCUMENTS]
+        best = list(records.values())[:MAX_DOCUMENTS]
         return [
             (f"{seen_answer(r, pose, self.home, self.now_s())}.", scores.get(r.id, EXACT_SCORE)) for r in best
         ]
@@ -108,20 +108,20 @@ class Recollection:
             named, alike = self._statements_about(what)
             if not (named or alike):
                 named, alike = self._statements_about(question.original_words or what)
-            statements = named[:MOST_IN_ANSWER] or alike[:1]
+            statements = named[:MAX_IN_ANSWER] or alike[:1]
             return seen or [*statements, *self.memory.seen_of_kind(name, limit=1)]
         holding = self.memory.holding(question.question)
-        found = self.memory.recall(question.question, MOST_DOCUMENTS + len(holding))
+        found = self.memory.recall(question.question, MAX_DOCUMENTS + len(holding))
         answers = [_matched(match) for match in found if match.similarity >= ANSWERS]
         statements = [match for match in answers if match.id in holding and match.kind is RecordKind.TOLD]
-        return _newest_first(statements)[:MOST_IN_ANSWER] or answers[:1]
+        return _newest_first(statements)[:MAX_IN_ANSWER] or answers[:1]
 
     def _statements_about(self, what: str) -> tuple[list[Record], list[Record]]:
         """Returns statements about a thing: by its name, newest first; by similar names, best first."""
         if not self.memory.newest(1, STATEMENTS):
             return [], []  # without loading the embedder
         holding = self.memory.holding(what)
-        found = self.memory.recall(what, MOST_STATEMENTS + len(holding), STATEMENTS)
+        found = self.memory.recall(what, MAX_STATEMENTS + len(holding), STATEMENTS)
         named = [match.record for match in found if match.record.id in holding]
         alike = [
             match.record for match in found if match.record.id not in holding and match.similarity >= ALIKE

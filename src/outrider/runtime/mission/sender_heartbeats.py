@@ -9,7 +9,7 @@ POLL_PERIOD_S = 0.25
 SILENT_POLLS = 4
 GONE_S = SILENT_POLLS * POLL_PERIOD_S
 """A sender that has gone or is frozen is noticed after this time."""
-MOST_SENDERS = 8
+MAX_SENDERS = 8
 
 
 class SenderHeartbeats:
@@ -37,7 +37,7 @@ class SenderHeartbeats:
     def on_heartbeat(self, goal: bytes) -> None:
         """Record a heartbeat of the sender of this goal."""
         if goal not in self._recent:
-            self._recent = (*self._recent[1 - MOST_SENDERS :], goal)
+            self._recent = (*self._recent[1 - MAX_SENDERS :], goal)
         if goal == self._goal:
             self._num_silent, self._has_heartbeat = 0, True
 

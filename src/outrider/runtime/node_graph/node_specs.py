@@ -13,7 +13,7 @@ from outrider.core.model_options import (
     DEFAULT_MAX_LENGTH,
     DEVICES,
     DRAFT_BRANCHES,
-    MOST_THREADS,
+    MAX_THREADS,
     PRECISIONS,
     PROVIDERS,
     RUNTIMES,
@@ -35,7 +35,7 @@ MOTIONS = ("continuous", "stepwise")
 _MODEL_PARAMETERS = (
     Parameter("endpoint", DEFAULT_ENDPOINT, "where the verifier listens"),
     Parameter("key_file", "", "CURVE keys of the link; empty for a verifier on this machine", is_path=True),
-    Parameter("threads", 1, "threads of the model's arithmetic", 1, MOST_THREADS),
+    Parameter("threads", 1, "threads of the model's arithmetic", 1, MAX_THREADS),
     Parameter("max_length", DEFAULT_MAX_LENGTH, "room for prompt, image and text, in tokens", 64, 32_768),
     Parameter("constrained", False, "let the model's first line be nothing but an action of the table"),
     Parameter("device", "cpu", "where the model runs", choices=DEVICES),

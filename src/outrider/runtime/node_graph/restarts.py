@@ -9,7 +9,7 @@ from collections.abc import Callable
 from outrider.runtime.common.ending_signals import COULD_NOT_START
 from outrider.runtime.node_graph.parameters import NodeSpec
 
-MOST, WITHIN_S = 5, 120.0
+MAX_RESTARTS, WITHIN_S = 5, 120.0
 
 
 class Restarts:
@@ -25,12 +25,12 @@ class Restarts:
     def allow(self, status: int) -> bool:
         """Whether to start it again after this exit status; counts as a restart if so.
 
-        A node is not restarted if its specification does not say so, if it could not start, or after MOST
-        restarts within WITHIN_S.
+        A node is not restarted if its specification does not say so, if it could not start, or after
+        MAX_RESTARTS restarts within WITHIN_S.
         """
         now_s = self._clock_s()
         self._times_s = [at_s for at_s in self._times_s if now_s - at_s < WITHIN_S]
-        if not self._spec.restarted or status == COULD_NOT_START or len(self._times_s) >= MOST:
+        if not self._spec.restarted or status == COULD_NOT_START or len(self._times_s) >= MAX_RESTARTS:
             return False
         self._times_s.append(now_s)
         return True

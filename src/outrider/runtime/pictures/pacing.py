@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 SPEED = 2.0
-READ_S, MOST_READING_S = 2.2, 60.0
+READ_S, MAX_READING_S = 2.2, 60.0
 """Video time for one text, and for all texts of a run together."""
 HOLD_LAST_S = 3.0
 
@@ -33,7 +33,7 @@ def stretches(start_s: float, end_s: float, texts: Iterable[tuple[float, float]]
     `texts` are in order. All times are in the run's seconds.
     """
     texts = [(max(start_s, began), min(end_s, done)) for began, done in texts]
-    read_s = min(READ_S, MOST_READING_S / max(1, len(texts)))
+    read_s = min(READ_S, MAX_READING_S / max(1, len(texts)))
     parts, now_s = [], start_s
     for began_s, done_s in texts:
         began_s = max(began_s, now_s)

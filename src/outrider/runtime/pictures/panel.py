@@ -16,7 +16,7 @@ from outrider.runtime.pictures.token_story import Token, Tokens
 
 EDGE = 20
 TITLE_PX, TEXT_PX, SMALL_PX = 25, 22, 18
-TEXT_TOP, LINE_HEIGHT, MOST_LINES = 84, 29, 4
+TEXT_TOP, LINE_HEIGHT, MAX_LINES = 84, 29, 4
 WRITTEN, WAITING, WAITING_GROUND = (170, 80, 20), (90, 110, 130), (205, 232, 250)
 INKS: dict[TokenFate, Colour] = {
     TokenFate.ACCEPTED: GOOD,
@@ -65,8 +65,8 @@ def draw_panel(state: PanelState, width: int, height: int) -> Picture:
 
 
 def _draw_text(panel: Picture, tokens: Sequence[Token]) -> None:
-    """Write the tokens in the colours of their fates, in at most MOST_LINES."""
-    for number, line in enumerate(wrapped(tokens, panel.shape[1] - 2 * EDGE)[:MOST_LINES]):
+    """Write the tokens in the colours of their fates, in at most MAX_LINES."""
+    for number, line in enumerate(wrapped(tokens, panel.shape[1] - 2 * EDGE)[:MAX_LINES]):
         x, y = EDGE, TEXT_TOP + LINE_HEIGHT * number
         for piece, fate in line:
             length = text_width(piece, TEXT_PX)

@@ -10,7 +10,7 @@ from outrider.core.language.plan import Find
 from outrider.core.values import Pose2D
 from outrider.memory.answers import time_words
 
-MOST_DEEDS = 20
+MAX_DEEDS = 20
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class RunLog:
 
     start: Pose2D | None = None
     wanted: Find | None = None
-    deeds: deque[Deed] = field(default_factory=lambda: deque(maxlen=MOST_DEEDS))
+    deeds: deque[Deed] = field(default_factory=lambda: deque(maxlen=MAX_DEEDS))
 
     def set_start(self, pose: Pose2D | None) -> None:
         """Record `pose` as the start, if there is none yet."""
@@ -41,7 +41,7 @@ class RunLog:
     def forget(self, about: str) -> None:
         """Drop the entries, and the last search, that contain these words; all for an empty text."""
         remaining = [deed for deed in self.deeds if about and about not in f"{deed.words} {deed.outcome}"]
-        self.deeds = deque(remaining, maxlen=MOST_DEEDS)
+        self.deeds = deque(remaining, maxlen=MAX_DEEDS)
         if self.wanted is not None and about in self.wanted.thing:
             self.wanted = None
 

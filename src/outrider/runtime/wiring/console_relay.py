@@ -21,7 +21,7 @@ from outrider.wire.keys import load_client_keys
 from outrider.wire.tunnel import RelayTunnel, RobotTunnel
 
 RELAY_TOKEN_FILE = HOME_FOLDER / "relay.token"
-MOST_FILES = 1 << 16
+MAX_FILES = 1 << 16
 
 
 def robot_end(endpoint: str, key_file: str) -> RobotEnd | None:
@@ -59,13 +59,13 @@ def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
 
 
 def have_descriptors() -> None:
-    """Raise this process's limit of open files as far as the system permits, up to MOST_FILES.
+    """Raise this process's limit of open files as far as the system permits, up to MAX_FILES.
 
     A connection to the robots' port that does not complete its handshake holds a descriptor until that times
     out. If a flood of them took all descriptors, a stop from a page would have to wait for the timeouts.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    most = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

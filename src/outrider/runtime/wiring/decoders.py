@@ -25,10 +25,10 @@ from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
-from outrider.runtime.common.cloud_drafts import CloudDrafts, check_cloud_draft, load_cloud_drafts
+from outrider.runtime.common.cloud_drafts import check_cloud_draft, load_cloud_drafts
 from outrider.runtime.common.ending_signals import on_ending_signals, set_in_handler
 from outrider.runtime.common.process_memory import keep_loaded
-from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
+from outrider.runtime.wiring.knowledge import open_knowledge
 from outrider.runtime.wiring.metrics import metrics_page, only
 from outrider.runtime.wiring.replicas import check_replicas, serve_replicas
 from outrider.runtime.wiring.verifier import Verifier, log_figures, open_verifier
@@ -105,26 +105,6 @@ def open_link(
     if emulation is None:
         return dealer, where
     return emulation.over(dealer, seed), f"{where} over an emulated link"
-
-
-def serve_verifier(
-    model: LanguageModel,
-    endpoint: str,
-    *,
-    stop: threading.Event,
-    limits: CloudLimits | None = None,
-    key_file: Path | None = None,
-    knowledge: Knowledge | None = None,
-    draft: LanguageModel | None = None,
-    on_ready: Callable[[], None] = lambda: None,
-) -> None:
-    """Serve a model, with or without a draft model, until `stop` is set.
-
-    Raises ConfigError if the endpoint cannot be bound, ModelError for a draft with another tokenizer.
-    """
-    verifier = open_verifier(model, endpoint, limits, key_file, knowledge, CloudDrafts(draft))
-    on_ready()
-    verifier.serve(stop)
 
 
 def serve(

@@ -15,7 +15,7 @@ from outrider.decoding.aggregation.worker import Context, Retrieve
 from outrider.runtime.common.paths import model_folder, models_folder
 from outrider.runtime.wiring.corpora import open_corpus
 
-MOST_DOCUMENTS = 3
+MAX_DOCUMENTS = 3
 ANSWER_TOKENS = 96
 ANSWER_CONTEXT_TOKENS = 1024
 
@@ -53,11 +53,11 @@ def load_reader(answer_model: str, threads: int = 1) -> LanguageModel:
 
 
 def corpus_documents(corpus: Corpus, model: LanguageModel) -> Retrieve:
-    """Returns a function that recalls at most MOST_DOCUMENTS documents for a question to `model`."""
+    """Returns a function that recalls at most MAX_DOCUMENTS documents for a question to `model`."""
 
     def retrieve(question: Prompt) -> tuple[Context, ...]:
         asked = question_of(question.text)
-        found = [(recalled.record.text, recalled.score) for recalled in corpus.recall(asked, MOST_DOCUMENTS)]
+        found = [(recalled.record.text, recalled.score) for recalled in corpus.recall(asked, MAX_DOCUMENTS)]
         return (fitting_context(asked, found, model, question.jpeg),)
 
     return retrieve

@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from outrider.core.errors import ConfigError
 
 _HOST = "127.0.0.1"
-MOST_READERS, READER_S = 8, 10.0
+MAX_READERS, READER_S = 8, 10.0
 """The most connections to the page at a time, and how long one may be silent.
 
 The limits leave file descriptors for the connections of robots.
@@ -130,12 +130,12 @@ def metrics_page(read: Callable[[], Mapping[str, Figures]], max_sessions: int, p
 
 
 class _PageServer(ThreadingMixIn, WSGIServer):
-    """Answers at most MOST_READERS connections at a time; further ones are closed at once."""
+    """Answers at most MAX_READERS connections at a time; further ones are closed at once."""
 
     daemon_threads = True
 
     def __init__(self, *given: Any) -> None:
-        self._places = threading.Semaphore(MOST_READERS)
+        self._places = threading.Semaphore(MAX_READERS)
         super().__init__(*given)
 
     def process_request(self, request: Any, client_address: Any) -> None:

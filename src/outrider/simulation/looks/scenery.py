@@ -18,7 +18,7 @@ SIZE = 64
 """The side of a texture in pixels."""
 SCENERY_STREAM = 43
 CEILING_RGB = (0.93, 0.92, 0.89)
-MOST_SATURATED = 0.35
+MAX_SATURATED = 0.35
 """The limit for floors, walls and furniture, which are paler than any object."""
 DARKEST = {"floor": 0.45, "wall": 0.6, "furniture": 0.4, "object": 0.75}
 TILE_M = (0.6, 2.0)
@@ -181,7 +181,7 @@ def _add_material(spec: mujoco.MjSpec, rng: np.random.Generator, name: str, part
 
 def _pale(rng: np.random.Generator) -> Rgb:
     """Returns a bright or dark colour of low saturation."""
-    value, saturation, hue = rng.uniform(0.45, 1.0), rng.uniform(0.0, MOST_SATURATED), rng.random()
+    value, saturation, hue = rng.uniform(0.45, 1.0), rng.uniform(0.0, MAX_SATURATED), rng.random()
     red, green, blue = (
         float(value * (1.0 - saturation * (0.5 + 0.5 * math.cos(2 * math.pi * (hue + third / 3)))))
         for third in range(3)

@@ -23,7 +23,7 @@ from outrider.training.frozen.shortlist import shortlist
 
 DEPTH = 6
 """How many tokens ahead the head learns."""
-LEAST_TOKENS = 2
+MIN_TOKENS = 2
 """The shortlist's least size, in multiples of the model's width: a state is read from their logits."""
 BATCH_POSITIONS = 1024
 
@@ -143,7 +143,7 @@ def trainable_positions(tokens: Tensor) -> Tensor:
 def _shortlist(backbone: Backbone, rng: np.random.Generator, paths: list[Path]) -> Tensor:
     chosen = shortlist(backbone, drawn_shards(rng, paths))
     width = len(backbone.norm.weight)
-    chosen.update(range(min(backbone.vocab_size, LEAST_TOKENS * width)))
+    chosen.update(range(min(backbone.vocab_size, MIN_TOKENS * width)))
     return torch.tensor(sorted(chosen))
 
 

@@ -14,7 +14,7 @@ from outrider.console.sentences.reading import is_plain_stop
 from outrider.core.errors import BusyError
 from outrider.core.language.sentences.stops import left_by_a_stop, says_to_stop
 
-MOST_WAITING, MOST_READ = 10, 2 * MAX_COMMAND_CHARACTERS
+MAX_WAITING, MAX_READ = 10, 2 * MAX_COMMAND_CHARACTERS
 _Result = TypeVar("_Result")
 _worker = ThreadPoolExecutor(1, "sentences")
 """One thread for all agents: two would compete for the interpreter, and delay each other's stops."""
@@ -28,7 +28,7 @@ class Reader:
 
     async def read(self, work: Callable[[], _Result]) -> _Result:
         """Run `work` in the thread; return its result. Raises BusyError if too many reads already wait."""
-        if self._num_waiting >= MOST_WAITING:
+        if self._num_waiting >= MAX_WAITING:
             raise BusyError(
                 f"{self._num_waiting} sentences wait to be read: wait; stop and cancel are always taken"
             )
@@ -54,12 +54,12 @@ class Reader:
 def parts_of(texts: Iterable[str]) -> list[str]:
     """Return the parts of a message that are read.
 
-    The shortest texts come first, until MOST_READ characters are reached. Of each text, at most
+    The shortest texts come first, until MAX_READ characters are reached. Of each text, at most
     MAX_COMMAND_CHARACTERS are read from its start and as many from its end.
     """
     parts: list[str] = []
     for text in sorted(texts, key=len):
-        if sum(map(len, parts)) >= MOST_READ:
+        if sum(map(len, parts)) >= MAX_READ:
             break
         parts += dict.fromkeys((text[:MAX_COMMAND_CHARACTERS], text[-MAX_COMMAND_CHARACTERS:]))
     return parts

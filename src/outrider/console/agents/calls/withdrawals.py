@@ -41,7 +41,7 @@ class FilteredStream:
 
 
 CANCELLED = "notifications/cancelled"
-MOST_WAITING = 64
+MAX_WAITING = 64
 STOPS = ("stop", "cancel")
 """The tools whose calls cannot be withdrawn."""
 WITHDRAWN = ErrorData(code=0, message="Request cancelled")
@@ -60,7 +60,7 @@ class Withdrawals:
         content = getattr(getattr(message, "message", None), "root", None)
         if isinstance(content, JSONRPCRequest):
             self._waiting[content.id] = False
-            if len(self._waiting) > MOST_WAITING:  # stops and unknown methods are not removed elsewhere
+            if len(self._waiting) > MAX_WAITING:  # stops and unknown methods are not removed elsewhere
                 del self._waiting[next(iter(self._waiting))]
         if not isinstance(content, JSONRPCNotification) or content.method != CANCELLED:
             return False

@@ -13,7 +13,7 @@ from outrider.core.language.words.signs import plain
 from outrider.core.language.words.stop_phrases import of_all, stop_phrases
 from outrider.core.language.words.unsupported_words import SLOT_NAME
 
-_MOST_LETTERS = 40
+_MAX_LETTERS = 40
 _NO_LETTER = re.compile(r"[\W_]+")
 _LOOK_ALIKE = str.maketrans("01345@$7орсстаеѕορτα", "oleasastopsctaesopta")
 """Digits, signs and letters of other alphabets, and the Latin letters that they look like."""
@@ -54,7 +54,7 @@ def undrawn(sentence: str) -> str:
 def is_written_as_one(book: Phrasebook, sentence: str) -> bool:
     """Return whether a sentence's letters form orders to stop and polite words, wherever its spaces are."""
     letters = _NO_LETTER.sub("", plain(sentence))
-    return len(letters) <= _MOST_LETTERS and _orders_as_one(book).fullmatch(letters) is not None
+    return len(letters) <= _MAX_LETTERS and _orders_as_one(book).fullmatch(letters) is not None
 
 
 def _as_meant(written: str, letters: str) -> str:

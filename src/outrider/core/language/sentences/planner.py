@@ -16,8 +16,8 @@ from outrider.core.language.plan import Follow, Plan, Step, Stop
 from outrider.core.language.reading import Reading, knows_nothing
 from outrider.core.language.refusals import (
     EXAMPLE,
-    MOST_CHARACTERS,
-    MOST_READ,
+    MAX_CHARACTERS,
+    MAX_READ,
     refusal,
     too_long,
 )
@@ -75,8 +75,8 @@ def _one_by_one(likely: Sequence[Reading], readings: Sequence[Reading]) -> Itera
 
 def _check_form(sentence: str) -> None:
     """Raise InstructionError unless the sentence is one plain line of words."""
-    if len(sentence) > MOST_READ:
-        raise too_long(len(sentence), "characters", MOST_CHARACTERS)
+    if len(sentence) > MAX_READ:
+        raise too_long(len(sentence), "characters", MAX_CHARACTERS)
     if any(unicodedata.category(character) == "Cc" for character in sentence.strip()):
         raise InstructionError("the instruction holds control characters; use one plain line of words")
     if not any(character.isalnum() for character in sentence):

@@ -15,7 +15,7 @@ from outrider.core.language.words.stop_phrases import between_signs, of_all, wit
 _KEYBOARDS = {"de": "qwertzuiop asdfghjkl yxcvbnm", "fr": "azertyuiop qsdfghjklm wxcvbn"}
 _QWERTY = "qwertyuiop asdfghjkl zxcvbnm"
 _STAGGER = (0.0, 0.25, 0.75)  # how far each row of keys is to the right of the first, in keys
-_LEAST_SLIPPED, _LEAST_GLUED = 4, 3
+_MIN_SLIPPED, _MIN_GLUED = 4, 3
 
 
 def slips(reading: Reading) -> bool:
@@ -54,7 +54,7 @@ def _known() -> frozenset[str]:
 def _meant(book: Phrasebook) -> frozenset[str]:
     """Return the stop words that a misspelt word may be meant for."""
     words = book.words("stop_words") | phrasebook("en").words("stop_words")
-    return frozenset(word for word in words if word.isascii() and len(word) >= _LEAST_SLIPPED)
+    return frozenset(word for word in words if word.isascii() and len(word) >= _MIN_SLIPPED)
 
 
 def _is_key_missed(book: Phrasebook, word: str) -> bool:
@@ -96,7 +96,7 @@ def _keys_beside(language: str) -> frozenset[tuple[str, str]]:
 def _ends_in_a_stop(book: Phrasebook, word: str) -> bool:
     """Return whether a word is a known one with a stop word attached, such as "chairstop"."""
     parts = (word.removesuffix(stop) for stop in _meant(book))
-    return any(len(part) >= _LEAST_GLUED and part in _glued_to() for part in parts if part != word)
+    return any(len(part) >= _MIN_GLUED and part in _glued_to() for part in parts if part != word)
 
 
 @cache

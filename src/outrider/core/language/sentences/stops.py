@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from outrider.core.language.plan import Step, Stop, says_stop
 from outrider.core.language.reading import Reading, knows_nothing
-from outrider.core.language.refusals import MOST_CHARACTERS, MOST_READ, MOST_WORDS
+from outrider.core.language.refusals import MAX_CHARACTERS, MAX_READ, MAX_WORDS
 from outrider.core.language.sentences.disguises import is_written_as_one, undrawn, unveiled
 from outrider.core.language.sentences.slips import respelt, slips
 from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
@@ -31,8 +31,8 @@ from outrider.core.language.words.stop_phrases import (
 
 LEFT_BY_A_STOP = "after a stop nothing else is done: say the rest anew"
 DENIAL_REACH = 2  # words allowed between a negation and the stop word that it denies: "do not ever stop"
-_MOST_MENDED = 8
-_MOST_AFTER = 4  # words after a stop phrase that may change its meaning: "for a sec", "ahead of you"
+_MAX_MENDED = 8
+_MAX_AFTER = 4  # words after a stop phrase that may change its meaning: "for a sec", "ahead of you"
 _WORD = re.compile(r"[^\W\d_\u4e00-\u9fff]+(?:'[^\W\d_]+)*")
 _CUT_AT_BEGIN, _CUT_AT_END = re.compile(r"^\S{1,20}\s"), re.compile(r"\s\S{1,20}$")
 
@@ -54,7 +54,7 @@ def says_to_stop(sentence: str) -> bool:
     searched for stop words.
     """
     sentence = visible(sentence)
-    if len(sentence) > MOST_READ:
+    if len(sentence) > MAX_READ:
         return _holds_a_stop_word(sentence) or any(map(says_to_stop, _ends(sentence)))
     sentence = unveiled(sentence)
     return _says_to_stop(sentence) or any(map(_says_to_stop, without_emphasis(sentence)))
@@ -90,7 +90,7 @@ def left_by_a_stop(sentence: str) -> str:
 
 def _is_only_a_stop(sentence: str) -> bool:
     sentence = visible(sentence)
-    if len(sentence) > MOST_READ:
+    if len(sentence) > MAX_READ:
         return False
     sentence = unveiled(sentence)
     readings = (Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES)
@@ -99,7 +99,7 @@ def _is_only_a_stop(sentence: str) -> bool:
 
 def _ends(sentence: str) -> tuple[str, str]:
     """Return the beginning and the end of a text, as long as a sentence may be, cut between words."""
-    first, last = sentence[:MOST_CHARACTERS], sentence[-MOST_CHARACTERS:]
+    first, last = sentence[:MAX_CHARACTERS], sentence[-MAX_CHARACTERS:]
     return _CUT_AT_END.sub("", first), _CUT_AT_BEGIN.sub("", last)
 
 
@@ -132,7 +132,7 @@ def begins_to_stand(sentence: str) -> bool:
 
 def _openings(sentence: str) -> Iterator[tuple[Phrasebook, list[str]]]:
     """Yield the words of a sentence from the first significant one, for each language that has any."""
-    sentence = unveiled(visible(sentence[:MOST_READ]))
+    sentence = unveiled(visible(sentence[:MAX_READ]))
     for book in map(phrasebook, LANGUAGES):
         words = [token.word for token in book.tokens(sentence)]
         ignored = called(book) - of_all("negations") | {word for word in words if not word[:1].isalnum()}
@@ -152,7 +152,7 @@ def _begins_with_a_wait(book: Phrasebook, words: Sequence[str]) -> bool:
 def _steps(reading: Reading) -> tuple[Step, ...] | None:
     """Return the steps of a sentence, unless it is too long for a plan."""
     num_words = sum(token.word not in PUNCTUATION for token in reading.tokens)
-    return reading.steps(False) if num_words <= MOST_WORDS else None
+    return reading.steps(False) if num_words <= MAX_WORDS else None
 
 
 def _bursts_out(book: Phrasebook, words: Sequence[str]) -> bool:
@@ -213,12 +213,12 @@ def _breaks_in(reading: Reading) -> bool:
     book = reading.book
     words = without_politeness(book, [token.word for token in reading.tokens])
     text = no_orders(book).sub("", f"{' '.join(words)} ")
-    if "?" in words[-1:] or len(words) > MOST_WORDS:
+    if "?" in words[-1:] or len(words) > MAX_WORDS:
         return False
     for match in stop_phrases(book).found_in(text):
         before = text[: match.start()].split()
         after = text[match.end() :].split()
-        if not before or _is_denied(before) or _leads_on(book, before) or len(after) > _MOST_AFTER:
+        if not before or _is_denied(before) or _leads_on(book, before) or len(after) > _MAX_AFTER:
             continue
         long = is_long(book, match[0])
         if after and (_goes_on(book, match) if long else not _is_addressed(book, match[0], after)):
@@ -303,7 +303,7 @@ def _likely(readings: Sequence[Reading]) -> list[Reading]:
 
 
 def _is_mended_to_a_stop(reading: Reading) -> bool:
-    if len(reading.tokens) > _MOST_MENDED:
+    if len(reading.tokens) > _MAX_MENDED:
         return False
     texts = itertools.chain([respelt(reading)], reading.mended_texts())
     mended = (Reading(reading.book, text, None, knows_nothing) for text in texts)

@@ -10,7 +10,7 @@ from outrider.core.edit_distance import Spellings
 from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, phrasebook
 from outrider.core.language.words.signs import PUNCTUATION
 
-_MOST_RESPELT = 14
+_MAX_RESPELT = 14
 
 
 @lru_cache(32)
@@ -48,7 +48,7 @@ def mended_texts(
     A word that the language or the model knows is kept. `more`: the model's words; `nearest`: the nearest
     trained sentence, tried last.
     """
-    if len(words) > _MOST_RESPELT or book.is_unspaced:
+    if len(words) > _MAX_RESPELT or book.is_unspaced:
         return
     known = spellings(book, more, "negations")
     near = [known.near(word) if is_strange(word) else () for word in words]

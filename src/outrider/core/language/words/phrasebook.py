@@ -36,7 +36,7 @@ _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """PyYAML's safe loader in C takes a tenth of the time, but not every build of PyYAML has it."""
 _COORDINATE = rf"(?:- )?{DIGITS} "
-_MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
+_MAX_THING_WORDS, _MAX_TELLING_WORDS = 10, 4
 
 
 def joined(tokens: Iterable[Token]) -> str:
@@ -296,10 +296,10 @@ class Phrasebook:
         if slot in self._classes:
             return self._classes[slot]
         known = {
-            "thing": rf"(?:\S+ ){{1,{_MOST_THING_WORDS}}}?",
+            "thing": rf"(?:\S+ ){{1,{_MAX_THING_WORDS}}}?",
             "text": r"(?:\S+ )+",
             "word": r"\S+ ",
-            "which": rf"(?:\S+ ){{1,{_MOST_TELLING_WORDS}}}?",
+            "which": rf"(?:\S+ ){{1,{_MAX_TELLING_WORDS}}}?",
             "side": self._any(w for words in self._data["sides"].values() for w in words),
             "size": self._any(w for words in self._data["sizes"].values() for w in words),
             "angle": rf"(?:{self._amount(self._data['degrees'])}|{DIGITS} |{self._tens})",

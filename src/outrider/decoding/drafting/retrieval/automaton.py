@@ -15,7 +15,7 @@ _ROOT = 0
 _NOWHERE = -1
 _BOUNDARY = -1
 ENDS = 4
-MOST_RANKED = 3
+MAX_RANKED = 3
 """For the successors of a text: how many of its longest suffixes count, and how many tokens are returned."""
 
 
@@ -55,7 +55,7 @@ class SuffixAutomaton:
         self._totals = [0]
         """By state: how often any token followed it."""
         self._most_frequent: dict[int, list[int]] = {}
-        """Cache by state: its MOST_RANKED most frequent successors, the most frequent first."""
+        """Cache by state: its MAX_RANKED most frequent successors, the most frequent first."""
         self._successors: dict[int, list[tuple[int, float]]] = {}
         """Cache of `successors` by state, valid until the next token."""
         self._reached: list[int] = []
@@ -130,7 +130,7 @@ class SuffixAutomaton:
         return belief
 
     def successors(self, cursor: Cursor) -> list[tuple[int, float]]:
-        """Return the likeliest tokens after the cursor's text, each with its share; MOST_RANKED at most.
+        """Return the likeliest tokens after the cursor's text, each with its share; MAX_RANKED at most.
 
         The shares are those of `belief`, from the longest ENDS suffixes only. The token that followed the
         latest occurrence comes first if it is among the likeliest.
@@ -144,14 +144,14 @@ class SuffixAutomaton:
         shares: dict[int, float] = {}
         for state in ends:
             shares |= dict.fromkeys(self._frequent(state), 0.0)
-            if len(shares) >= MOST_RANKED:
+            if len(shares) >= MAX_RANKED:
                 break
         for state in reversed(ends):
             counts, kinds = self._counts[state], len(self._counts[state])
             seen = self._totals[state] + kinds
             for token, share in shares.items():
                 shares[token] = (counts.get(token, 0) + kinds * share) / seen
-        likeliest = sorted(shares, key=shares.__getitem__, reverse=True)[:MOST_RANKED]
+        likeliest = sorted(shares, key=shares.__getitem__, reverse=True)[:MAX_RANKED]
         latest = self._tokens[self._follow[ends[0]]] if ends and ends[0] != _ROOT else None
         if latest in likeliest[1:]:
             likeliest.remove(latest)
@@ -162,7 +162,7 @@ class SuffixAutomaton:
         """Return the tokens that most often followed a state."""
         if state not in self._most_frequent:
             counts = self._counts[state]
-            self._most_frequent[state] = nlargest(MOST_RANKED, counts, key=counts.__getitem__)
+            self._most_frequent[state] = nlargest(MAX_RANKED, counts, key=counts.__getitem__)
         return self._most_frequent[state]
 
     def _followed_suffixes(self, state: int) -> list[int]:

@@ -13,7 +13,7 @@ from outrider.decoding.drafting.retrieval.reuse import INSIDE, SegmentReuse
 from outrider.decoding.drafting.retrieval.suffix import Detour, Spot, SuffixDrafter
 from outrider.decoding.drafting.retrieval.tree import TokenTree, Way, grown_tree
 
-MOST_NGRAM = 3
+MAX_NGRAM = 3
 BELIEF = 0.5
 
 
@@ -40,12 +40,12 @@ class PromptLookup(Drafter):
     def extend(self, tokens: Sequence[int]) -> None:
         for token in tokens:
             at = len(self._tokens)
-            for size in range(1, min(MOST_NGRAM, at) + 1):
+            for size in range(1, min(MAX_NGRAM, at) + 1):
                 self._first.setdefault(tuple(self._tokens[-size:]), at)
             self._tokens.append(token)
 
     def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
-        end = (*self._tokens[-MOST_NGRAM:], *branch)[-MOST_NGRAM:]
+        end = (*self._tokens[-MAX_NGRAM:], *branch)[-MAX_NGRAM:]
         for size in range(len(end), 0, -1):
             at = self._first.get(end[-size:])
             if at is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from outrider.core.values import Successors
-from outrider.decoding.drafting.retrieval.automaton import MOST_RANKED, START, Cursor, Match, SuffixAutomaton
+from outrider.decoding.drafting.retrieval.automaton import MAX_RANKED, START, Cursor, Match, SuffixAutomaton
 from outrider.decoding.drafting.retrieval.calibration import WINDOW, Calibration
 from outrider.decoding.drafting.retrieval.continuation import Continuation, Drafter, KindRates
 
@@ -38,7 +38,7 @@ class Spot(NamedTuple):
     @property
     def first_rank(self) -> int:
         """The first rank to use: resumed copies keep their own statistics."""
-        return MOST_RANKED * self.is_resumed
+        return MAX_RANKED * self.is_resumed
 
     @property
     def trust(self) -> float:
