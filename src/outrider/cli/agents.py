@@ -26,25 +26,15 @@ def mcp(
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Use a simulated robot in this process instead, without ROS.")
     ] = False,
-    http: Annotated[
-        bool, typer.Option("--http", help="Serve over HTTP instead of the standard streams.")
-    ] = False,
+    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, not stdin and stdout.")] = False,
     host: Annotated[str, typer.Option(help="Address to serve HTTP at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="TCP port for HTTP; 0 for a free one.")] = 8089,
     token_file: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "File with the token of agents over HTTP, created if missing; ~/.outrider/agents.token by "
-                "default."
-            )
-        ),
+        str, typer.Option(help="File of the agents' token; by default ~/.outrider/agents.token.")
     ] = "",
     tls_cert: Annotated[str, typer.Option(help="Certificate file for HTTPS.")] = "",
     tls_key: Annotated[str, typer.Option(help="Private key file of the certificate.")] = "",
-    console_token_file: Annotated[
-        str, typer.Option(help="Login token of the console, if it requires one.")
-    ] = "",
+    console_token_file: Annotated[str, typer.Option(help="Login token of the console, if it asks.")] = "",
     name: Annotated[
         str, typer.Option(help="Name of the agent in the console.", callback=checked(checks.agent_name))
     ] = "mcp",

@@ -277,9 +277,7 @@ def console(
     context: typer.Context,
     sim: Annotated[
         bool,
-        typer.Option(
-            "--sim", help="Start a simulated robot; by default the console connects to running nodes."
-        ),
+        typer.Option("--sim", help="Start a simulated robot; else connect to running nodes."),
     ] = False,
     host: Annotated[
         str, typer.Option(help="Address to serve at; 0.0.0.0 for all interfaces, which requires a login.")
