@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 import zmq
@@ -46,12 +46,13 @@ def test_a_socket_can_be_closed_though_libzmq_waits_for_its_events_to_be_read():
     context = zmq.Context()
     dealer = context.socket(zmq.DEALER)
     dealer.setsockopt(zmq.RECONNECT_IVL, 1)
-    monitor = Monitor(dealer, zmq.EVENT_CONNECTED)
+    monitor = Monitor(dealer, zmq.EVENT_ALL)
     with socket.create_server(("127.0.0.1", 0)) as verifier:
-        verifier.settimeout(LIMIT_S)
+        verifier.settimeout(2.0)
         dealer.connect(f"tcp://127.0.0.1:{verifier.getsockname()[1]}")
-        for _ in range(MOST_UNREAD + 1):
-            verifier.accept()[0].close()
+        with suppress(TimeoutError):  # libzmq connects no more
+            for _ in range(MOST_UNREAD):
+                verifier.accept()[0].close()
         assert ends(monitor.close)
     dealer.close(linger=0)
     assert ends(context.term)
