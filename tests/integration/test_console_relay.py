@@ -31,7 +31,8 @@ from outrider.console.robot import GoalEnd
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import Peer
 from outrider.core.values import LinkState, Velocity
-from outrider.runtime.wiring.console_relay import MAX_FILES, have_descriptors, robot_end
+from outrider.runtime.common.descriptors import MAX_FILES, have_descriptors
+from outrider.runtime.wiring.console_relay import robot_end
 from outrider.wire.keys import create_keys, revoke_robots
 from outrider.wire.tunnel import RobotTunnel
 

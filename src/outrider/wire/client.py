@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import zmq
-from zmq.utils.monitor import parse_monitor_message
 
 from outrider.core.errors import ConfigError, LinkError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, CloudFrame, EdgeFrame
@@ -23,6 +22,7 @@ from outrider.wire.closing import close_once
 from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
 from outrider.wire.endpoint import check_endpoint, is_ipv6
 from outrider.wire.keys import ClientKeys
+from outrider.wire.monitor import Monitor
 
 HEARTBEAT_INTERVAL_MS = 500
 HEARTBEAT_TIMEOUT_MS = 2000
@@ -183,9 +183,8 @@ class ConnectionWatch:
     """The state of one socket's connection, from libzmq's events. Call `close` from the socket's thread."""
 
     def __init__(self, socket: zmq.Socket[Any], clock: Callable[[], float] = time.monotonic) -> None:
-        self._socket = socket
         self._clock = clock
-        self._monitor = socket.get_monitor_socket(_WATCHED_EVENTS)
+        self._monitor = Monitor(socket, _WATCHED_EVENTS)
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._state = LinkState.CONNECTING
@@ -223,8 +222,7 @@ class ConnectionWatch:
         with self._lock:
             if self._monitor.closed:
                 return False
-            self._socket.disable_monitor()
-            self._monitor.close(linger=0)
+            self._monitor.close()
             self._state = LinkState.LOST
             return True
 
@@ -232,8 +230,8 @@ class ConnectionWatch:
         if not self.is_own:
             return
         with self._lock:
-            while not self._monitor.closed and int(self._monitor.getsockopt(zmq.EVENTS)) & _READABLE:
-                self._on_event(parse_monitor_message(self._monitor.recv_multipart())["event"])
+            for event in self._monitor.read():
+                self._on_event(event)
 
     def _on_event(self, event: int) -> None:
         self._ended_s = self._clock() if event == zmq.EVENT_DISCONNECTED else None

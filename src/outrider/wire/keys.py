@@ -125,8 +125,12 @@ class KnownRobots:
 
     def __init__(self, keys: ServerKeys, path: Path | None = None) -> None:
         """`path` is the file of the keys; without it they do not change."""
-        self._path, self._known, self._fault = path, _encoded(keys), ""
-        self._stamp: tuple[int, int] | None = None  # so that the first query reads the file again
+        self._path, self._fault = path, ""
+        self._listed: tuple[tuple[int, int] | None, dict[bytes, str]] = None, _encoded(keys)
+        """The stamp of the file that was read last, and its list; None for a file to be read again.
+
+        They are replaced together, because another thread may be reading an older file.
+        """
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -141,19 +145,19 @@ class KnownRobots:
         return self._newest().get(key)
 
     def _newest(self) -> dict[bytes, str]:
-        stamp = self._file_stamp()
-        if self._path is not None and stamp != self._stamp:
-            try:
-                self._known = _encoded(load_server_keys(self._path))
-                self._stamp = stamp  # last, so that another thread that asks meanwhile reads the file too
-            except ConfigError as error:  # any robot may have been revoked on a list that cannot be read
-                self._known = {}
-                if str(error) != self._fault:
-                    _log.error("nobody is let in until this is mended: %s", error)
-                self._fault = str(error)
-            else:
-                self._fault = ""
-        return self._known
+        (stamp, known), present = self._listed, self._file_stamp()
+        if self._path is None or stamp == present:
+            return known
+        try:
+            known = _encoded(load_server_keys(self._path))
+        except ConfigError as error:  # any robot may have been revoked on a list that cannot be read
+            self._listed = None, {}
+            if str(error) != self._fault:
+                _log.error("nobody is let in until this is mended: %s", error)
+            self._fault = str(error)
+            return {}
+        self._listed, self._fault = (present, known), ""
+        return known
 
     def _file_stamp(self) -> tuple[int, int] | None:
         if self._path is None:

@@ -15,7 +15,6 @@ from typing import Any
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
-from zmq.utils.monitor import parse_monitor_message
 
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, MAX_SHORT_TEXT, CloudFrame, EdgeFrame, Peer, Refused
@@ -27,6 +26,7 @@ from outrider.wire.connections import Connections
 from outrider.wire.endpoint import check_guarded, is_ipv6
 from outrider.wire.gate import GateLimits, PeerGate
 from outrider.wire.keys import KnownRobots, ServerKeys
+from outrider.wire.monitor import Monitor
 
 _FRAMES_PER_CALL = 64
 _QUEUED_REPLIES_PER_PEER = 256
@@ -106,7 +106,8 @@ class RouterServer(FrameServer):
         self._authenticator = start_authenticator(self._context, known) if known is not None else None
         self._socket = self._context.socket(zmq.ROUTER)
         configure_router(self._socket, endpoint, keys)
-        self._monitor = self._socket.get_monitor_socket(_WATCHED_EVENTS)
+        # No event waits for longer than the model computes.
+        self._monitor = Monitor(self._socket, _WATCHED_EVENTS, unbounded=True)
         self._close = close_once(
             self, _close_server, self._socket, self._monitor, self._authenticator, self._context
         )
@@ -191,8 +192,8 @@ class RouterServer(FrameServer):
 
     def _count_failed_handshakes(self, now_s: float) -> None:
         """Count the connections whose handshake has not succeeded within the timeout."""
-        while int(self._monitor.get(zmq.EVENTS)) & _READABLE:
-            if parse_monitor_message(self._monitor.recv_multipart())["event"] == zmq.EVENT_ACCEPTED:
+        for event in self._monitor.read():
+            if event == zmq.EVENT_ACCEPTED:
                 self._accepted_s.append(now_s)
             elif self._accepted_s:
                 self._accepted_s.popleft()
@@ -206,12 +207,11 @@ class RouterServer(FrameServer):
 
 def _close_server(
     router: zmq.Socket[Any],
-    monitor: zmq.Socket[Any],
+    monitor: Monitor,
     authenticator: ThreadAuthenticator | None,
     context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:
-    router.disable_monitor()
-    monitor.close(linger=0)
+    monitor.close()
     router.close(linger=200)
     if authenticator is not None:
         authenticator.stop()

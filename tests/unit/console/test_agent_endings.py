@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ import httpx
 from support.agents import COMMAND
 from support.consoles import FakeRobot, wait_until
 
+from outrider.console.agents.stdio import pipe_streams
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.files.journal_proof import prove
 
@@ -148,3 +153,20 @@ def test_a_signal_ends_a_server_over_http_and_closes_its_journal(
             server.process.send_signal(number)
             server.check_end()
     wait_until(lambda: robot.cancels, "the robot stands")
+
+
+def test_a_message_after_the_end_of_a_session_prints_no_trace(monkeypatch):
+    failures, (agent, pipe) = [], os.pipe()
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+
+    async def session() -> None:
+        async with pipe_streams(os.fdopen(agent, "rb"), io.BytesIO(), Future):
+            reading.extend(thread for thread in threading.enumerate() if thread.name == "agent")
+
+    reading: list[threading.Thread] = []
+    asyncio.run(session())
+    with os.fdopen(pipe, "wb") as messages:
+        messages.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+    for thread in reading:
+        thread.join(60.0)
+    assert reading and failures == []

@@ -39,12 +39,12 @@ class FakeLink:
 class World:
     """Each robot's verifier, the links made to verifiers, and a clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_robots: int = 100) -> None:
         self.now_s = 0.0
         self.endpoints = {b"alice".hex(): "tcp://a:1", b"bob".hex(): "tcp://b:1"}
         self.links: list[FakeLink] = []
         self.replies: list[Reply] = []
-        self.relay = RelayService(self, self.connect, lambda: self.now_s)
+        self.relay = RelayService(self, self.connect, lambda: self.now_s, max_robots)
 
     def endpoint_of(self, owner: str) -> str:
         if owner not in self.endpoints:
@@ -143,3 +143,26 @@ def test_silent_robots_are_let_go() -> None:
     assert world.relay.max_wait_s() is not None
     world.relay.close()
     assert world.relay.max_wait_s() is None
+
+
+def test_a_robot_that_connects_again_and_again_takes_only_its_own_places() -> None:
+    """Each link takes descriptors and threads, and libzmq ends the process once there are none."""
+    world = World(max_robots=3)
+    links = [world.connected(peer) for peer in (ALICE, BOB)]
+    world.endpoints["mallory"] = "tcp://c:1"
+    for number in range(9):
+        world.now_s += 1.0
+        links.append(world.connected(Peer("mallory", b"%d" % number)))
+    assert [link.state for link in (*links[:2], links[-1])] == [LinkState.CONNECTED] * 3
+    assert {link.state for link in links[2:-1]} == {LinkState.LOST}
+
+
+def test_among_equal_robots_the_longest_silent_makes_room() -> None:
+    world = World(max_robots=2)
+    alice, bob = (world.connected(peer) for peer in (ALICE, BOB))
+    world.now_s += 1.0
+    world.relay.receive(ALICE, Ping(0, 0))
+    world.endpoints[b"carol".hex()] = "tcp://c:1"
+    carol = world.connected(Peer("", b"carol"))
+    assert [link.state for link in (alice, carol)] == [LinkState.CONNECTED] * 2
+    assert bob.state is LinkState.LOST

@@ -7,14 +7,18 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from outrider.core.errors import ConfigError
+from outrider.wire import keys
 from outrider.wire.endpoint import check_endpoint, is_loopback
 from outrider.wire.keys import (
     KnownRobots,
+    ServerKeys,
     add_robots,
     create_keys,
     load_client_keys,
@@ -320,3 +324,47 @@ def test_keys_that_cannot_be_added_or_revoked_change_nothing(tmp_path):
         add_robots(tmp_path / "nowhere", ("go2",))
     assert server_key.read_text() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["go2.key", "third.key", "verifier.key"]
+
+
+@pytest.mark.parametrize("num_lines", range(1, 10))
+def test_a_revoked_robot_is_refused_though_another_thread_still_reads_the_old_list(
+    num_lines, tmp_path, monkeypatch
+):
+    """The other thread, which has read the old list, goes on after `num_lines` lines of the new query."""
+    create_keys(tmp_path, ("kept", "revoked"))
+    path, read, goes_on = tmp_path / "verifier.key", threading.Event(), threading.Event()
+    known = KnownRobots(load_server_keys(path), path)
+
+    def load_and_wait(path: Path) -> ServerKeys:
+        loaded = load_server_keys(path)
+        if threading.current_thread() is other:
+            read.set()
+            goes_on.wait(60.0)
+        return loaded
+
+    monkeypatch.setattr(keys, "load_server_keys", load_and_wait)
+    other = threading.Thread(target=lambda: known.names)
+    other.start()
+    assert read.wait(60.0)
+    revoke_robots(tmp_path, ("revoked",))
+    lines = 0
+
+    def trace(frame, what, _):
+        nonlocal lines
+        if frame.f_code is not KnownRobots._newest.__code__:
+            return None
+        lines += what == "line"
+        if lines == num_lines:
+            goes_on.set()
+            other.join(60.0)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        assert known.names in (("kept",), ("kept", "revoked"))
+    finally:
+        sys.settrace(before)
+        goes_on.set()
+        other.join(60.0)
+    assert known.names == ("kept",)

@@ -110,7 +110,8 @@ class _Pipe:
         self._put(None)
 
     def _put(self, message: SessionMessage | None) -> None:
-        self._loop.call_soon_threadsafe(self._messages.put_nowait, message)
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._messages.put_nowait, message)
 
     def _rest(self, begin: bytes) -> bytes:
         """Read to the end of an overlong line, whose start is `begin`; return its last TAIL_BYTES bytes."""

@@ -33,16 +33,18 @@ class RelayedPage:
         self._changes = asyncio.Event()
 
     def put(self, frame: str | bytes) -> None:
-        """Queues a frame. If the robot exceeds the window, closes the page."""
+        """Queues a frame for an open page. If the robot exceeds the window, closes the page."""
         if len(self._frames) > f.WINDOW:
             self.close(GOING, "the robot said too much at once")
-        self._frames.append(frame)
-        self._changes.set()
+        if not self._closed:
+            self._frames.append(frame)
+            self._changes.set()
 
     def close(self, code: int, reason: str) -> None:
         """Closes the connection; only the first reason counts."""
         if not self._closed:
             self._closed, self.code, self.reason = True, code, reason
+            self._frames.clear()
             self._changes.set()
 
     async def next(self) -> str | bytes | None:

@@ -13,6 +13,7 @@ from outrider.decoding.protocol.limits import CloudLimits
 from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.running import run_node
 from outrider.runtime.common.cloud_drafts import check_cloud_draft, load_cloud_drafts
+from outrider.runtime.common.descriptors import have_descriptors
 from outrider.runtime.common.paths import model_folder
 from outrider.runtime.wiring.binding import check_binding
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
@@ -61,6 +62,7 @@ class VerifierNode(OutriderNode):
             self._knowledge = None
 
     def activate(self) -> None:
+        have_descriptors()
         self._verifier = open_verifier(
             self._model,
             self.value("endpoint"),

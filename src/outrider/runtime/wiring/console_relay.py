@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import logging
-import resource
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 from outrider.console.relay.app import serve_relay
@@ -15,13 +13,13 @@ from outrider.console.server import ConsoleSettings
 from outrider.core.errors import ConfigError
 from outrider.core.files.given_file import in_home
 from outrider.core.files.private_files import HOME_FOLDER
+from outrider.runtime.common.descriptors import have_descriptors
 from outrider.runtime.common.ending_signals import stopping_on_signals
 from outrider.wire.endpoint import check_endpoint
 from outrider.wire.keys import load_client_keys
 from outrider.wire.tunnel import RelayTunnel, RobotTunnel
 
 RELAY_TOKEN_FILE = HOME_FOLDER / "relay.token"
-MAX_FILES = 1 << 16
 
 
 def robot_end(endpoint: str, key_file: str) -> RobotEnd | None:
@@ -56,16 +54,3 @@ def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
         print(f"relay at {server.url}{server.hints}; robots dial {endpoint}", flush=True)
         stopping.wait()
         server.close()
-
-
-def have_descriptors() -> None:
-    """Raise this process's limit of open files as far as the system permits, up to MAX_FILES.
-
-    A connection to the robots' port that does not complete its handshake holds a descriptor until that times
-    out. If a flood of them took all descriptors, a stop from a page would have to wait for the timeouts.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -26,6 +26,7 @@ from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.common.cloud_drafts import check_cloud_draft, load_cloud_drafts
+from outrider.runtime.common.descriptors import have_descriptors
 from outrider.runtime.common.ending_signals import on_ending_signals, set_in_handler
 from outrider.runtime.common.process_memory import keep_loaded
 from outrider.runtime.wiring.knowledge import open_knowledge
@@ -164,12 +165,13 @@ def _serve_until(
 
 
 def _begin_process() -> tuple[threading.Event, threading.Event]:
-    """Log to stderr and handle signals.
+    """Log to stderr, have room for many connections, and handle signals.
 
     Returns the event that a signal sets, and the one to set once models are loaded. Before that a signal
     ends the process at once.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    have_descriptors()
     stop, is_loaded = threading.Event(), threading.Event()
 
     def ask_to_stop(number: int, _: object) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from outrider.core.frames import MAX_SHORT_TEXT, Close, EdgeFrame, Open, Peer, P
 from outrider.core.ports import FrameLink
 from outrider.core.values import LinkState
 from outrider.decoding.cloud.machine import Reply
+from outrider.runtime.common.descriptors import num_descriptors
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.001
@@ -29,6 +30,8 @@ _IDLE_S = 60.0
 _QUEUED_FRAMES = 256
 _PATIENCE_S = 1.0
 """After this time without a verifier the robot gets a refusal."""
+MAX_ROBOTS, DESCRIPTORS_OF_A_ROBOT = 1024, 12
+"""libzmq 4.3.5 aborts the process if no descriptor is left for another link."""
 
 
 class Placement(Protocol):
@@ -67,7 +70,13 @@ class RelayService:
         placement: Placement,
         connect: Callable[[str], FrameLink],
         clock: Callable[[], float] = time.monotonic,
+        max_robots: int = MAX_ROBOTS,
     ) -> None:
+        """At most `max_robots` connections of robots have links, which take at most half of the descriptors
+        that this process may open. For a newer one the longest silent of the robot that has the most is
+        dropped; it begins anew with its next frame.
+        """
+        self._max_robots = max(1, min(max_robots, num_descriptors() // (2 * DESCRIPTORS_OF_A_ROBOT)))
         self._placement = placement
         self._connect = connect
         self._clock = clock
@@ -76,6 +85,8 @@ class RelayService:
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
         """Queue a frame for the peer's verifier. Returns refusals if there is none."""
+        if peer not in self._lanes:
+            self._make_room(peer)
         lane = self._lanes.setdefault(peer, _Lane(self._clock()))
         lane.last_received_s = self._clock()
         if isinstance(frame, Open):
@@ -101,9 +112,7 @@ class RelayService:
         """Drop robots that have been silent for longer than _IDLE_S."""
         now_s = self._clock()
         for peer in [peer for peer, lane in self._lanes.items() if now_s - lane.last_received_s > _IDLE_S]:
-            link = self._lanes.pop(peer).link
-            if link is not None:
-                link.close()
+            self._drop(peer)
 
     def close(self) -> None:
         """Close all links to verifiers."""
@@ -112,6 +121,19 @@ class RelayService:
                 lane.link.close()
         self._lanes.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _make_room(self, peer: Peer) -> None:
+        if len(self._lanes) < self._max_robots:
+            return
+        counts = Counter(known.owner for known in (peer, *self._lanes))
+        self._drop(max(self._lanes, key=lambda p: (counts[p.owner], -self._lanes[p].last_received_s)))
+
+    def _drop(self, peer: Peer) -> None:
+        lane = self._lanes.pop(peer)
+        if lane.lookup is not None:
+            lane.lookup.cancel()
+        if lane.link is not None:
+            lane.link.close()
 
     def _turn(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> bool:
         if lane.link is None:
