@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the events of a socket's connections.
 
-libzmq 4.3.5 reports an event by a send that blocks while MOST_UNREAD others are unread. Meanwhile it serves
+libzmq 4.3.5 reports an event by a send that blocks while MAX_UNREAD others are unread. Meanwhile it serves
 no connection of the context, and holds a lock without which neither the events can be disabled nor the
 socket closed.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-MOST_UNREAD = 2000
+MAX_UNREAD = 2000
 _READABLE = int(zmq.POLLIN)
 
 
@@ -44,7 +44,7 @@ class Monitor:
 
     def close(self) -> None:
         """Stop reporting. Close the socket next."""
-        for _ in islice(self.read(), MOST_UNREAD):  # libzmq may be waiting
+        for _ in islice(self.read(), MAX_UNREAD):  # libzmq may be waiting
             pass
         self._socket.monitor(None, 0)
         self._reader.close(linger=0)

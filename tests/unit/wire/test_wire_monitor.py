@@ -13,7 +13,7 @@ import zmq
 
 from outrider.core.values import LinkState
 from outrider.wire.client import DealerLink
-from outrider.wire.monitor import MOST_UNREAD, Monitor
+from outrider.wire.monitor import MAX_UNREAD, Monitor
 from outrider.wire.server import RouterServer
 
 LIMIT_S = 60.0
@@ -31,7 +31,7 @@ def ends(act: Callable[[], object]) -> bool:
 def test_a_crowd_of_strangers_while_the_model_computes_keeps_no_robot_out(endpoint):
     server = RouterServer(endpoint)
     port = int(endpoint.rpartition(":")[2])
-    for _ in range(MOST_UNREAD + 500):
+    for _ in range(MAX_UNREAD + 500):
         socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S).close()
     with closing(DealerLink(endpoint)) as robot:
         until_s = time.monotonic() + LIMIT_S
@@ -51,7 +51,7 @@ def test_a_socket_can_be_closed_though_libzmq_waits_for_its_events_to_be_read():
         verifier.settimeout(2.0)
         dealer.connect(f"tcp://127.0.0.1:{verifier.getsockname()[1]}")
         with suppress(TimeoutError):  # libzmq connects no more
-            for _ in range(MOST_UNREAD):
+            for _ in range(MAX_UNREAD):
                 verifier.accept()[0].close()
         assert ends(monitor.close)
     dealer.close(linger=0)
