@@ -182,6 +182,30 @@ def test_under_nohup_the_end_of_the_terminal_is_no_end() -> None:
     assert ended.stdout.split() == ["False", "True"]
 
 
+UNREAD = """
+import os, sys
+from outrider.nodes.common.running import leave_ros
+os.set_blocking(1, False)
+try:
+    while True:
+        os.write(1, bytes(4096))
+except BlockingIOError:
+    os.set_blocking(1, True)
+sys.stdout = open(1, "w", closefd=False)
+print("the last line")
+leave_ros(130)
+"""
+
+
+def test_output_that_nobody_reads_does_not_hold_up_the_end() -> None:
+    process = subprocess.Popen([sys.executable, "-c", UNREAD], env=ros_environment(), stdout=subprocess.PIPE)
+    try:
+        assert process.wait(60.0) == 130
+    finally:
+        process.kill()
+        process.communicate()
+
+
 LOADED = """
 import gc, sys
 from outrider.nodes.base import action_node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,27 @@ def test_pictures_without_a_stamp_count_from_arrival_and_stamps_that_stand_still
             frame = side.frame_after(node.time_s - 0.01, 0.0)
             assert (frame is not None) == (stamp_s == 0.0 or bright == 0)
         assert ("stamps stand still" in side.warning()) == (stamp_s == 77.0)
+
+
+def test_a_worker_that_is_late_moves_nothing_after_a_stop() -> None:
+    """The worker may have checked for a stop just before it came, and publishes its next step just after."""
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    side.texts = side.tokens = side.plans = Told()
+    show(side, node, 1)
+    moves = StepUpdate("s", 1, StepState.FINISHED, action="move forward small", action_complete=True)
+    side.begin_goal(lambda _: None)
+    side.publish_step(moves)
+    side.withdraw("told to stop")
+    side.publish_step(replace(moves, step=2))
+    side.beat()
+    assert [message.state for message in side.texts.messages] == [1, 2]
+    side.publish_step(StepUpdate("s", 2, StepState.WITHDRAWN, text="the goal has ended"))
+    assert side.texts.messages[-1].step == 2, "a withdrawal is published at any time"
+    side.end_goal()
+    side.begin_goal(lambda _: None)
+    side.publish_step(replace(moves, session_id="next"))
+    assert side.texts.messages[-1].action == "move forward small", "the next goal moves the robot"
 
 
 def test_nothing_moves_while_a_topic_is_not_what_it_should_be(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,64 @@ def test_a_later_or_only_signal_ends_an_exit_that_hangs(place, tmp_path):
     assert (done.returncode, done.stderr) == (130, "") and not (tmp_path / "closed").exists()
 
 
+UNREAD_PIPE = """
+import io, os, signal, sys, threading
+from outrider.nodes.common.process_exit import Ending
+from outrider.runtime.common.ending_signals import exit_on_signals
+def fill(descriptor):
+    os.set_blocking(descriptor, False)
+    try:
+        while True:
+            os.write(descriptor, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(descriptor, True)
+class Pipe(io.FileIO):
+    def write(self, content):
+        is_writing.set()
+        return super().write(content)
+is_writing = threading.Event()
+"""
+"""Fills a pipe that nobody reads, and notices a write to it, within which the file's lock is held."""
+
+EXIT = """
+fill(1)
+sys.stdout = io.TextIOWrapper(io.BufferedWriter(Pipe(1, "w", closefd=False)))
+writer = threading.Thread(target=print, args=("results",), kwargs={"flush": True})
+writer.start()
+is_writing.wait()
+exit_on_signals()
+signal.raise_signal(signal.SIGINT)
+writer.join()
+"""
+FAILURE = """
+ending = Ending()
+fill(2)
+threading.Thread(target=lambda: 1 / 0, daemon=True).start()
+print(ending.requested.wait(30.0), flush=True)
+os._exit(ending.status)
+"""
+
+
+@pytest.mark.lengthy
+def test_a_signal_ends_an_exit_that_waits_for_output_that_nobody_reads():
+    process = subprocess.Popen([sys.executable, "-c", UNREAD_PIPE + EXIT], stdout=subprocess.PIPE)
+    try:
+        assert process.wait(60.0) == 130
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_failed_thread_requests_the_end_though_nobody_reads_its_trace():
+    command = [sys.executable, "-c", UNREAD_PIPE + FAILURE]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.wait(60.0) == 1 and process.stdout.read() == b"True\n"
+    finally:
+        process.kill()
+        process.communicate()
+
+
 TRANSLATED = """
 import os, signal
 from outrider import cli

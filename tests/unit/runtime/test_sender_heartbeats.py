@@ -87,3 +87,27 @@ def test_heartbeats_of_other_senders_do_not_drop_the_current_one(others: int) ->
     if others < MAX_SENDERS:
         waiting.begin(GOAL)
         assert [waiting.poll() for _ in range(SILENT_POLLS)][-1]
+
+
+class Interrupting(bytes):
+    """A goal's id, at whose comparison another thread records a heartbeat."""
+
+    beats: SenderHeartbeats | None = None
+
+    def __eq__(self, other: object) -> bool:
+        beats, self.beats = self.beats, None
+        if beats is not None:
+            beats.on_heartbeat(GOAL)
+        return False
+
+    __hash__ = bytes.__hash__
+
+
+def test_a_heartbeat_that_comes_as_the_goal_begins_counts() -> None:
+    """It is the only one if the sender dies then: a goal without a heartbeat would have no sender to miss."""
+    beats = SenderHeartbeats()
+    earlier = Interrupting(OTHER)
+    beats.on_heartbeat(earlier)
+    earlier.beats = beats
+    beats.begin(GOAL)
+    assert [beats.poll() for _ in range(SILENT_POLLS)] == [False] * (SILENT_POLLS - 1) + [True]

@@ -87,6 +87,7 @@ class Ending:
         if error.exc_type is SystemExit:
             return
         self.status = BROKEN
+        self.requested.set()  # first: if nothing reads the output, this thread goes no further
         name = error.thread.name if error.thread else "unknown"
         trace = traceback.format_exception(error.exc_type, error.exc_value, error.exc_traceback)
         print(f"thread {name} failed: this process ends\n{''.join(trace)}", file=sys.stderr, flush=True)

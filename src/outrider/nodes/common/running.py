@@ -107,12 +107,13 @@ def leave_ros(status: int, node: Node | None = None) -> None:
     """Leave the graph, as the last act of a process that ends with this status.
 
     Fast DDS can wait for ever in C++ when a participant leaves just as others appear (its issue 6513), and
-    no Python runs then. So a timer of the C library ends the process; the robot already stands.
+    no Python runs then. So a timer of the C library ends the process; the robot already stands. It also
+    bounds the time in which the output must be read.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
     with contextlib.suppress(OSError, AttributeError):  # without a timer there is no bound
         end_process_after(LEAVE_S, status)
+    sys.stdout.flush()
+    sys.stderr.flush()
     if node is not None:
         node.destroy_node()
     rclpy.try_shutdown()

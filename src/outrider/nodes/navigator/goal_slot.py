@@ -8,6 +8,8 @@ from typing import Any
 
 from rclpy.impl.implementation_singleton import rclpy_implementation
 
+from outrider.runtime.mission.robot_side import GoalError
+
 MAX_CHECKS = 20
 """A goal that has not started after this number of looks never will: nothing delays the start."""
 
@@ -30,21 +32,28 @@ class GoalSlot:
     """A slot for one goal, taken from the goal's acceptance until its end. Thread-safe.
 
     rclpy silently drops an accepted goal whose client has gone before the answer. A regular call of `check`
-    frees the slot then; otherwise no other goal would ever be accepted.
+    frees the slot then; otherwise no other goal would ever be accepted. `stopped` is why the goal must end,
+    None while it may continue.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._checks_left = 0
         self.is_taken = False
+        self.stopped: tuple[GoalError, str] | None = None
 
     def take(self) -> bool:
-        """Take the slot. Returns whether it was free."""
+        """Take the slot, for a goal that may continue. Returns whether it was free."""
         with self._lock:
             was_free, self.is_taken = not self.is_taken, True
             if was_free:
-                self._checks_left = MAX_CHECKS
+                self._checks_left, self.stopped = MAX_CHECKS, None
             return was_free
+
+    def stop(self, error: GoalError, reason: str) -> None:
+        """Record that the goal in the slot must end, even if it has not started."""
+        with self._lock:
+            self.stopped = error, reason
 
     def start(self) -> None:
         """Record that the goal has started."""

@@ -85,7 +85,6 @@ class NavigatorNode(OutriderNode):
         self._errand: Errand | None = None
         self._log = RunLog()
         self._sender = ClientWatch(self, "navigate")
-        self._end: tuple[GoalError, str] | None = None
         read_phrases()
         self._recollection = self.open_recollection()
         self._peers = open_peers(self.value, self._edge.emulation) if self._recollection else None
@@ -113,7 +112,7 @@ class NavigatorNode(OutriderNode):
             execute_callback=self._execute,
             goal_callback=self._on_goal,
             handle_accepted_callback=start_goal,
-            cancel_callback=lambda _: CancelResponse.ACCEPT,
+            cancel_callback=self._on_cancel,
             callback_group=ReentrantCallbackGroup(),
         )
         self.keep(server, lambda entity: entity.destroy())
@@ -186,11 +185,11 @@ class NavigatorNode(OutriderNode):
         self._looks = [self.active_timer(IDLE_LOOK_PERIOD_S, self._look)]
 
     def deactivate(self) -> None:
-        """End the running goal; its worker withdraws the text as it ends."""
+        """End the running goal, or the one that is about to start."""
         if not getattr(self, "_active", False):
             return
         self._active = False
-        self._robot.withdraw("the navigator was deactivated")
+        self._end_goal(GoalError.CANCELLED, "the navigator was deactivated")
 
     def _look(self) -> None:
         """Read the sensors and check the sender, during a goal and once after; otherwise `health` does."""
@@ -212,8 +211,14 @@ class NavigatorNode(OutriderNode):
 
     def _end_goal(self, error: GoalError, reason: str) -> None:
         """End the running goal, if any, at once; its worker reads the reason."""
-        self._end = error, reason
+        self._slot.stop(error, reason)
         self._robot.withdraw(reason)
+
+    def _on_cancel(self, goal: Any) -> CancelResponse:
+        """Stop the robot at once. The goal's worker may be busy, and ends it a little later."""
+        if not says_to_stop(goal.request.instruction):
+            self._robot.withdraw("the goal was cancelled")
+        return CancelResponse.ACCEPT
 
     def cleanup(self) -> None:
         if hasattr(self, "_edge"):
@@ -255,7 +260,6 @@ class NavigatorNode(OutriderNode):
         # Freed once the goal has ended: another goal may come before this one starts.
         if self._active and self._slot.take():
             self._sensors_were_read.clear()
-            self._end = None
             self._goal_accepted.trigger()
             return GoalResponse.ACCEPT
         reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
@@ -275,7 +279,7 @@ class NavigatorNode(OutriderNode):
         self._sensors_were_read.wait(FIRST_READING_S)
         try:
             with self._decoding:
-                result = self._with_cause(self._run_goal(goal))
+                result = self._with_cause(self._run_goal(goal, slot), slot)
         finally:
             self._sender.end()
             slot.release()
@@ -297,17 +301,16 @@ class NavigatorNode(OutriderNode):
             steps=result.steps,
         )
 
-    def _with_cause(self, result: GoalResult) -> GoalResult:
+    def _with_cause(self, result: GoalResult, slot: GoalSlot) -> GoalResult:
         """Returns the result with its cause: why the goal was ended, or why a sensor failed."""
-        if result.error is GoalError.CANCELLED and self._end is not None:
-            error, reason = self._end
-            return replace(result, error=error, message=reason)
+        if result.error is GoalError.CANCELLED and slot.stopped is not None:
+            return replace(result, error=slot.stopped[0], message=slot.stopped[1])
         cause = self._robot.cause_of(result.error)
         if not cause or cause in result.message:
             return result
         return replace(result, message=f"{result.message}; {cause}")
 
-    def _run_goal(self, goal: Any) -> GoalResult:
+    def _run_goal(self, goal: Any, slot: GoalSlot) -> GoalResult:
         self._errand = Errand(
             self._robot,
             self._decoder,
@@ -320,13 +323,10 @@ class NavigatorNode(OutriderNode):
             self._robot.tell_progress,
         )
         self._robot.begin_goal(goal.publish_feedback)
-        activation = self._active_period
         self._sender.begin(goal.goal_id)
 
         def cancelled() -> bool:
-            # Active again means another activation: the worker may not have looked in between.
-            is_over = not self._active or self._active_period is not activation
-            return is_over or goal.is_cancel_requested or self._end is not None
+            return not self._active or slot.stopped is not None or goal.is_cancel_requested
 
         try:
             return self._errand.run(goal.request.instruction, cancelled)

@@ -87,7 +87,7 @@ class RosRobotSide:
         self._update: StepUpdate | None = None
         self._feedback: Callable[[Any], None] | None = None
         self._progress = Progress()
-        self._travelled_m = 0.0
+        self._travelled_m, self._may_move = 0.0, True
         self._traces = step_messages.Traces()
 
     def on_image(self, message: Image, came_s: float) -> None:
@@ -191,9 +191,8 @@ class RosRobotSide:
     def odometry(self) -> Odometry | None:
         """Returns the newest odometry; None if it is older than `FRESH_S`."""
         odometry = self._odometry
-        if odometry is None or not 0.0 <= self.now_s() - odometry.stamp_s <= FRESH_S:
-            return None
-        return odometry
+        is_fresh = odometry is not None and 0.0 <= self.now_s() - odometry.stamp_s <= FRESH_S
+        return odometry if is_fresh else None
 
     def stands_after(self, stamp_s: float, timeout_s: float) -> bool:
         """Whether odometry measured after a time shows that the robot stands; waits for that."""
@@ -221,8 +220,10 @@ class RosRobotSide:
         time.sleep(duration_s)
 
     def publish_step(self, update: StepUpdate) -> None:
-        """Publish the state of a step's text."""
+        """Publish the state of a step's text; after `withdraw`, only of a withdrawn one."""
         with self._changed:
+            if not (self._may_move or update.state is StepState.WITHDRAWN):
+                return
             self._update = update
             self._publish(update)
             if self.tokens.get_subscription_count():
@@ -257,7 +258,7 @@ class RosRobotSide:
         with self._changed:
             self._ends.clear()
             self._feedback, self._travelled_m, self._blinded = feedback, 0.0, 0
-            self._progress = Progress()
+            self._progress, self._may_move = Progress(), True
 
     def end_goal(self) -> None:
         """Stop repeating the text: the last message was its withdrawal."""
@@ -266,8 +267,9 @@ class RosRobotSide:
             self.plans.publish(step_messages.progress_message(self._progress, running=False))
 
     def withdraw(self, reason: str) -> None:
-        """Withdraw the last update, if any."""
+        """Withdraw the last update, if any. The goal's worker, which may be late, moves nothing any more."""
         with self._changed:
+            self._may_move = False
             if self._update is not None:
                 last = self._update
                 self._publish(StepUpdate(last.session_id, last.step, StepState.WITHDRAWN, text=reason))

@@ -40,6 +40,8 @@ PARENT_VARIABLE = "OUTRIDER_PARENT_PID"
 # Signals within this time of the first repeat its request: a terminal, a shell, a service manager and an
 # impatient person may each send one.
 REPEATED_S = 1.0
+# How long an end at once waits for the output to be written: nothing may be reading it.
+FLUSH_S = 0.5
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -152,8 +154,18 @@ def _end_exit(number: int, frame: FrameType | None) -> None:
 
 
 def _end_at_once(number: int, frame: FrameType | None) -> None:
-    with contextlib.suppress(Exception):
-        sys.stdout.flush()
+    """End the process. Its output is flushed by another thread: a third one may hold its lock for ever."""
+    flushed = _thread.allocate_lock()
+    flushed.acquire()
+
+    def flush() -> None:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+        flushed.release()
+
+    with contextlib.suppress(RuntimeError):  # no thread starts any more
+        _thread.start_new_thread(flush, ())
+        flushed.acquire(timeout=FLUSH_S)
     os._exit(STOPPED)
 
 

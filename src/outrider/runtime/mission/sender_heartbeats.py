@@ -13,7 +13,9 @@ MAX_SENDERS = 8
 
 
 class SenderHeartbeats:
-    """Counts polls without a heartbeat for the current goal. Call its methods from one thread.
+    """Counts polls without a heartbeat for the current goal.
+
+    One thread calls `begin` and `end`, another one the rest.
 
     It counts polls, not seconds: a receiver that stalled, with heartbeats waiting to be read, takes no
     sender for gone. A goal that never had a heartbeat, such as a foreign client's, has no sender to miss.
@@ -26,9 +28,12 @@ class SenderHeartbeats:
         self._num_silent = 0
 
     def begin(self, goal: bytes) -> None:
-        """Set the current goal. Heartbeats for it may have come before."""
-        self._num_silent, self._has_heartbeat = 0, goal in self._recent
-        self._goal = goal
+        """Set the current goal. Heartbeats for it may have come before, or come meanwhile."""
+        self.end()
+        self._num_silent = 0
+        self._goal = goal  # first: a heartbeat that comes now counts
+        if goal in self._recent:
+            self._has_heartbeat = True
 
     def end(self) -> None:
         """Clear the current goal."""
