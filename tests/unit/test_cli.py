@@ -277,6 +277,19 @@ def test_forgetting_what_is_not_there_is_not_done_and_forgetting_nothing_is_wron
     assert status_of("memory", "forget", "--all", "--store", store) == (0, "forgot 1 record\n")
 
 
+@pytest.mark.lengthy
+def test_forgetting_passages_that_are_not_there_is_not_done(tmp_path):
+    text, corpus = tmp_path / "a.txt", ("--corpus", str(tmp_path / "c.db"))
+    text.write_text("Keys are cut at the harbour kiosk.")
+    for words, status, said in (
+        (("fill", str(text)), 0, "1 new passage, 1 in all\n"),
+        (("forget", "bakery"), 1, "forgot 0 passages\n"),
+        (("forget", "harbour", "kiosk"), 0, "forgot 1 passage\n"),
+    ):
+        ended = status_of("corpus", *words, *corpus)
+        assert ended[0] == status and ended[1].endswith(said)
+
+
 def test_no_command_gives_key_file_two_meanings():
     assert "--store-key-file" in CliRunner().invoke(cli.app, ["memory", "add", "--help"]).output
     for name in ("add", "list", "search", "forget", "export"):

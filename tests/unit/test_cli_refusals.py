@@ -230,3 +230,16 @@ def test_every_number_of_threads_is_bounded() -> None:
     assert set(bounds.values()) == {(1, MAX_THREADS)}
     of_nodes = [one for node in NODES.values() for one in node.parameters if one.name == "threads"]
     assert of_nodes and all((one.minimum, one.maximum) == (1, MAX_THREADS) for one in of_nodes)
+
+
+@pytest.mark.parametrize("command", ["demo", "console", "mcp"])
+def test_options_of_a_simulated_home_have_the_bounds_and_defaults_of_its_node(command: str) -> None:
+    parameters = {one.name: one for one in NODES["simulation"].parameters}
+    options = {one.name: one for one in COMMANDS[command,].params if one.name in parameters}
+    assert {"seed", "placement"} <= set(options)
+    for name, bounded in (("seed", options["seed"]), ("real_time_factor", options.get("real_time_factor"))):
+        if bounded:
+            assert (bounded.min, bounded.max) == (parameters[name].minimum, parameters[name].maximum)
+    for name in ("seed", "placement"):
+        default = parameters[name].default
+        assert options[name].default == default or f"; {default} by default" in str(options[name].help)

@@ -43,7 +43,7 @@ def mcp(
     ] = False,
     model: DraftModel = "models/draft",
     holds: RequiredObject = "silver bottle",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated home.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the simulated home.")] = 1,
     placement: Annotated[Placement, typer.Option(help="Where the target is at the start.")] = "hidden",
 ) -> None:
     """Let an agent speak to the robot in words, by the Model Context Protocol (extra `mcp`)."""

@@ -58,8 +58,10 @@ def corpus_forget(
     ],
     corpus: Corpus = "",
 ) -> None:
-    """Delete passages permanently."""
+    """Delete passages permanently; exit status 1 if no passage matches."""
     from outrider.runtime.wiring.corpora import opened_corpus
 
     with opened_corpus(corpus) as opened:
-        typer.echo(f"forgot {opened.forget_matching(' '.join(words))} passages")
+        forgotten = opened.forget_matching(" ".join(words))
+    typer.echo(f"forgot {forgotten} {'passage' if forgotten == 1 else 'passages'}")
+    raise typer.Exit(0 if forgotten else 1)

@@ -96,8 +96,14 @@ def demo(
     top_p: TopP = 1.0,
     top_k: TopK = 0,
     sampling_seed: SamplingSeed = 0,
-    seed: Annotated[int | None, typer.Option(help="Seed of the home.")] = None,
-    placement: Annotated[Placement | None, typer.Option(help="Where the target is at the start.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, max=2**31 - 1, help="Seed of the home; 1 by default.", show_default=False),
+    ] = None,
+    placement: Annotated[
+        Placement | None,
+        typer.Option(help="Where the target is at the start; hidden by default.", show_default=False),
+    ] = None,
     endpoint: Annotated[
         str | None,
         typer.Option(
@@ -118,7 +124,9 @@ def demo(
     ] = "",
     store_key_file: StoreKey = "",
     models: Models = None,
-    real_time_factor: Annotated[float, typer.Option(help="Simulated seconds per second of real time.")] = 1.0,
+    real_time_factor: Annotated[
+        float, typer.Option(min=0.1, max=10.0, help="Simulated seconds per second of real time.")
+    ] = 1.0,
     record: Annotated[Path | None, typer.Option(help="Record the run as this MCAP file.")] = None,
     legs: Legs = False,
     console: Annotated[
@@ -293,7 +301,7 @@ def console(
     relay_key_file: RelayKey = "",
     namespace: Namespace = "",
     holds: RequiredObject = "silver bottle",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated home.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the simulated home.")] = 1,
     placement: Annotated[Placement, typer.Option(help="Where the target is at the start.")] = "hidden",
 ) -> None:
     """Serve the console: see the robot, command it in words, drive and stop it in a browser."""

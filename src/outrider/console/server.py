@@ -28,7 +28,7 @@ from outrider.console.protocols.connections import HttpProtocol, WebSocketProtoc
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
 from outrider.core.files.certificate import certificate_hint
-from outrider.core.files.given_file import in_home, read_file
+from outrider.core.files.given_file import cause_of, in_home, read_file
 from outrider.core.hearing import AsrEngine, TtsEngine
 from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
@@ -297,7 +297,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(WAITING)
     except (OSError, OverflowError, UnicodeError) as error:  # also for an invalid host name, such as `a..b`
         raise ConfigError(
-            f"the console cannot listen at {host}, port {port} ({error}): choose another host or port"
+            f"the console cannot listen at {host}, port {port} ({cause_of(error)}): choose others"
         ) from None
     return listener
 
@@ -319,4 +319,6 @@ def check_certificate(settings: ConsoleSettings) -> None:
             f"{' and '.join(files)} are no certificate and its key in PEM without a pass phrase: {error}"
         ) from None
     except OSError as error:
-        raise ConfigError(f"tls_cert and tls_key cannot be read: {error}") from None
+        raise ConfigError(
+            f"tls_cert or tls_key, {' or '.join(files)}, cannot be read: {cause_of(error)}"
+        ) from None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from outrider.core.errors import StoreInputError
-from outrider.core.files.given_file import read_text
+from outrider.core.files.given_file import cause_of, read_text
 from outrider.core.ports import Embedder
 from outrider.core.values import Recalled, Visibility
 from outrider.memory.store.records import RecordFilter, checked_text
@@ -98,7 +98,9 @@ def read_folder(folder: Path) -> Iterator[str]:
         try:
             yield from map(checked_text, passages_of(read_text(file)))
         except (OSError, UnicodeDecodeError) as error:
-            raise StoreInputError(f"{file} cannot be read as text ({error}): give it in UTF-8") from error
+            raise StoreInputError(
+                f"{file} cannot be read as text ({cause_of(error)}): give it in UTF-8"
+            ) from error
         except StoreInputError as error:
             raise StoreInputError(f"{file}: {error}") from error
 

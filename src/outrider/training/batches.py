@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from transformers import PreTrainedTokenizerFast
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import cause_of
 from outrider.core.language.prompt import END_OF_TEXT, PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.training_data import (
     CELL_COLUMNS,
@@ -172,7 +173,7 @@ def read_shard(path: Path) -> list[Example]:
         return msgspec.msgpack.decode(path.read_bytes(), type=Shard).examples
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError(
-            f"{path} is no readable shard ({error}); delete it and run `outrider train data`"
+            f"{path} is no readable shard ({cause_of(error)}); delete it and run `outrider train data`"
         ) from error
 
 

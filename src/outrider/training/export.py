@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import cause_of
 from outrider.core.files.writing import replaced_in, writing_to
 from outrider.core.language.grammar import Vocabulary
 from outrider.training.architecture import build_model
@@ -69,7 +70,9 @@ def save_weights(model: PreTrainedModel, folder: Path) -> None:
         with replaced_in(folder) as made:
             model.to(torch.bfloat16).save_pretrained(made)
     except (OSError, SafetensorError) as error:
-        raise ConfigError(f"cannot write {folder} ({error}): make room, or choose another place") from error
+        raise ConfigError(
+            f"cannot write {folder} ({cause_of(error)}): make room, or choose another place"
+        ) from error
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:

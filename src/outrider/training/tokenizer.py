@@ -10,6 +10,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import cause_of
 from outrider.core.files.writing import make_folder, replaced_in, writing_to
 
 SPECIAL_TOKENS = (
@@ -61,5 +62,7 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     try:
         tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # the libraries raise bare Exception for every kind of bad file
-        raise ConfigError(f"{folder} holds no tokenizer that can be read ({error}): make it anew") from error
+        raise ConfigError(
+            f"{folder} holds no tokenizer that can be read ({cause_of(error)}): make it anew"
+        ) from error
     return tokenizer

@@ -17,6 +17,7 @@ import zmq
 from zmq.utils import z85
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import cause_of
 from outrider.core.files.private_files import cannot_write, make_private_folder, read_private
 from outrider.core.files.writing import alone_in, replace_file, write_new
 
@@ -246,7 +247,8 @@ def _load(path: Path, kind: type[_Keys]) -> _Keys:
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{path} is not a key file of {owner} ({error}): give the one that `outrider keys` made for it"
+            f"{path} is not a key file of {owner} ({cause_of(error)}): "
+            "give the one that `outrider keys` made for it"
         ) from None
 
 

@@ -81,6 +81,7 @@ def test_what_is_no_file_is_named_at_once(no_file: tuple[Path, str], name: str) 
     with pytest.raises(OutriderError) as refused:
         READERS[name](path)
     assert path.name in str(refused.value) and f"it is {kind}, and no file" in str(refused.value)
+    assert "[Errno" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["run.mcap", "robot.journal"])
@@ -121,6 +122,21 @@ def test_an_empty_file_is_refused_with_a_reason(tmp_path: Path, name: str, reaso
     path.touch(0o600)
     with pytest.raises(OutriderError, match=reason):
         READERS[name](path)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00 {", b"\x00", b"a: {\n\nb: ["])
+@pytest.mark.parametrize("name", [*(name for name in READERS if "journal_" not in name), "link.yaml"])
+def test_a_damaged_file_is_refused_in_one_line_of_plain_words(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(OutriderError) as refused:
+        (READERS | {"link.yaml": lambda path: load_network(str(path))})[name](path)
+    message = str(refused.value)
+    assert name in message or name == "robot.journal"
+    assert not [private for private in ("[Errno", "codec", "\n", "\r") if private in message], message
 
 
 def test_an_empty_link_or_journal_is_named(tmp_path: Path) -> None:

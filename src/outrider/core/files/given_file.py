@@ -34,6 +34,14 @@ def in_home(path: str | Path) -> Path:
         ) from error
 
 
+def cause_of(error: Exception) -> str:
+    """Return the cause that an error of the system, of UTF-8 or of a parser names, in one line."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no UTF-8 text"
+    text = error.strerror if isinstance(error, OSError) else None
+    return " ".join((text or str(error)).split()) or type(error).__name__
+
+
 def check_file(path: Path) -> None:
     """Raise OSError if the path does not exist or is not a file."""
     _check_kind(path.stat(), path)

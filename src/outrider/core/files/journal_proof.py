@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.given_file import check_file, open_file
+from outrider.core.files.given_file import cause_of, check_file, open_file
 from outrider.core.files.journal_files import (
     CLOSED,
     CONTINUED,
@@ -256,4 +256,6 @@ def _key(path: Path) -> bytes:
     try:
         return read_private(path).strip().encode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the journal's key: {error}; give it with --journal-key") from None
+        raise ConfigError(
+            f"cannot read the journal's key {path}: {cause_of(error)}; give it with --journal-key"
+        ) from None

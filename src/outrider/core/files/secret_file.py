@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import cause_of
 from outrider.core.files.private_files import make_private_folder, read_private
 from outrider.core.files.writing import alone_in, write_new
 
@@ -26,7 +27,9 @@ def load_secret(path: Path, what: str) -> str:
                 _create(path)
             secret = read_private(path).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot make or read the {what} file {path} ({error}): choose another") from error
+        raise ConfigError(
+            f"cannot make or read the {what} file {path} ({cause_of(error)}): choose another"
+        ) from error
     return _checked(secret, path, what, "delete the file to have one made")
 
 
@@ -38,7 +41,7 @@ def read_secret(path: Path, what: str, advice: str) -> str:
     try:
         secret = read_private(path).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the {what} file {path} ({error}): {advice}") from None
+        raise ConfigError(f"cannot read the {what} file {path} ({cause_of(error)}): {advice}") from None
     return _checked(secret, path, what, advice)
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import cause_of
 from outrider.decoding.tuning import SWITCHES
 from outrider.runtime.common.paths import benchmark_file
 
@@ -24,7 +25,7 @@ def read_regimes(path: Path, form: type[_Regime], names: Sequence[str] = ()) -> 
     try:
         known = msgspec.yaml.decode(path.read_bytes(), type=dict[str, form])  # type: ignore[valid-type]
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise ConfigError(f"{path} describes no regimes: {error}") from None
+        raise ConfigError(f"{path} describes no regimes ({cause_of(error)}): restore the file") from None
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ConfigError(f"no regime {', '.join(unknown)}; known: {', '.join(known)}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.given_file import read_text
+from outrider.core.files.given_file import cause_of, read_text
 from outrider.core.language.words.things import may_be
 from outrider.simulation.homes.vocabulary import wanted
 
@@ -67,7 +67,9 @@ def read_tasks(folder: Path) -> list[FrameTask]:
     try:
         lines = read_text(index).splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{index}: cannot be read ({error}); give a folder with {INDEX_FILE}") from error
+        raise ConfigError(
+            f"{index} cannot be read ({cause_of(error)}): give a folder with {INDEX_FILE}"
+        ) from error
     tasks: list[FrameTask] = []
     for number, line in enumerate(lines, 1):
         try:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml  # type: ignore[import-untyped]
 
 from outrider.core.errors import ConfigError, InstructionError
-from outrider.core.files.given_file import read_text
+from outrider.core.files.given_file import cause_of, read_text
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.sentences.planner import plan_of
 from outrider.core.language.words.phrasebook import LANGUAGES
@@ -74,9 +74,11 @@ def read_sentences(folder: Path) -> tuple[Vocabulary, dict[str, list[Sentence]]]
         vocabulary = Vocabulary({slot: tuple(words_of_slot) for slot, words_of_slot in words.items()})
         return vocabulary, {name: _read_all(folder / f"{name}.tsv") for name in SETS}
     except OSError as error:
-        raise ConfigError(f"{error.filename}: {error.strerror}") from error
+        raise ConfigError(f"{error.filename} cannot be read ({cause_of(error)}): restore the file") from error
     except (AttributeError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError(f"{folder / 'words.yaml'} holds no words by slot: {error}") from error
+        raise ConfigError(
+            f"{folder / 'words.yaml'} holds no words by slot ({cause_of(error)}): restore the file"
+        ) from error
 
 
 def _read_all(file: Path) -> list[Sentence]:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import cause_of
 from outrider.core.files.terminal import tracked
 from outrider.core.model_options import Precision
 from outrider.core.values import Prompt
@@ -100,7 +101,7 @@ class PrecisionTrial:
         try:
             return msgspec.json.decode(path.read_bytes(), type=dict[str, Texts])["texts"]
         except (OSError, msgspec.DecodeError, KeyError) as error:
-            raise ConfigError(f"{path} holds no texts ({error}): delete it") from None
+            raise ConfigError(f"{path} holds no texts ({cause_of(error)}): delete it") from None
 
 
 def evaluate_precisions(

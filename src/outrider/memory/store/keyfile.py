@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 from outrider.core.errors import ConfigError, StoreInputError
+from outrider.core.files.given_file import cause_of
 from outrider.core.files.private_files import make_private_folder, read_private
 from outrider.core.files.writing import write_new
 
@@ -32,7 +33,7 @@ def read_key(path: Path) -> str:
     try:
         key = read_private(path).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreInputError(f"the key file {path} cannot be read: {error}") from error
+        raise StoreInputError(f"the key file {path} cannot be read: {cause_of(error)}") from error
     except ConfigError as error:
         raise StoreInputError(str(error)) from error
     if not re.fullmatch(r"[0-9a-fA-F]{64}", key):

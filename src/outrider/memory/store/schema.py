@@ -283,8 +283,8 @@ def _advice(error: apsw.Error) -> str:
         apsw.PermissionsError: "may not be opened: check the rights of the file and its folder",
         apsw.BusyError: f"another process has kept it busy for {BUSY_TIMEOUT_MS // 1000} s: end it or wait",
         apsw.LockedError: "another part of this process is writing: try again",
-        apsw.NotADBError: "is no store of memories, or its key is missing or wrong: give its key file",
-        apsw.CorruptError: "is damaged: move it away, and begin a new store",
+        apsw.NotADBError: "no store of memories, or its key is missing or wrong: give another file or key",
+        apsw.CorruptError: "it is damaged: move it away, and begin a new store",
     }
     known = next((text for kind, text in advice.items() if isinstance(error, kind)), None)
     return known or f"the store failed: {error}"

@@ -12,7 +12,7 @@ import msgspec
 
 from outrider.core.errors import ModelError
 from outrider.core.files.git_lfs import unreadable
-from outrider.core.files.given_file import read_text
+from outrider.core.files.given_file import cause_of, read_text
 from outrider.core.files.writing import alone_in, replace_file
 from outrider.core.language.grammar import Vocabulary
 
@@ -39,7 +39,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ModelError(f"{path} is missing: restore the model folder or choose another") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise unreadable(path, f"cannot be read as JSON ({error}): restore the file") from error
+        raise unreadable(path, f"cannot be read as JSON ({cause_of(error)}): restore the file") from error
     if not isinstance(content, dict):
         raise ModelError(f"{path} must hold a JSON object, not {type(content).__name__}: restore the file")
     return content

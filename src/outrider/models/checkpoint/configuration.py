@@ -10,6 +10,7 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 
 from outrider.core.errors import ConfigError, ModelError
+from outrider.core.files.given_file import cause_of
 from outrider.core.model_options import Precision
 from outrider.models.backbone.mrope import RotaryTable, axes_in_sections, axes_in_turn
 from outrider.models.backbone.text_stack import TextShape
@@ -116,7 +117,7 @@ def read_config(folder: Path) -> Any:
         else:
             config = kind.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, TypeError, KeyError, StrictDataclassError) as error:
-        raise ModelError(f"{path} cannot be used ({error}): restore the file") from error
+        raise ModelError(f"{path} cannot be used ({cause_of(error)}): restore the file") from error
     text = config.get_text_config()
     text.model_type = type(text).model_type  # transformers runs this class, whatever the file says
     if architecture.pictures is None:

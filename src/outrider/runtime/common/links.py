@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.given_file import read_file
+from outrider.core.files.given_file import cause_of, read_file
 from outrider.core.link_profile import Network, NetworkDescription
 from outrider.runtime.common.paths import config_file
 from outrider.wire.emulator import Emulation
@@ -65,4 +65,6 @@ def _read(path: Path) -> dict[str, Network]:
         described = msgspec.yaml.decode(read_file(path), type=dict[str, NetworkDescription])
         return {name: description.network(name) for name, description in described.items()}
     except (OSError, UnicodeDecodeError, msgspec.DecodeError, ConfigError) as error:
-        raise ConfigError(f"{path} describes no link: {error}") from None
+        raise ConfigError(
+            f"{path} describes no link ({cause_of(error)}): give a file of the form of config/{LINKS_FILE}"
+        ) from None

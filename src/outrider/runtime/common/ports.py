@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 def check_endpoint_free(endpoint: str) -> None:
-    """Raise ConfigError if an endpoint is malformed, or something listens at its TCP port already."""
+    """Raise ConfigError if an endpoint is malformed, or its TCP port is in use or needs missing rights."""
     check_endpoint(endpoint, to_bind=True)
     try:
         address = urlsplit(endpoint)
@@ -39,3 +39,10 @@ def check_endpoint_free(endpoint: str) -> None:
     local = address.hostname, port
     with contextlib.suppress(OSError, UnicodeError), socket.create_connection(local, PROBE_S):
         raise ConfigError(f"port {port} is in use: stop its listener or give another endpoint")
+    with contextlib.suppress(OSError), socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except PermissionError:
+            raise ConfigError(
+                f"port {port} needs the rights of root: give an endpoint with a port from 1024 on"
+            ) from None

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from outrider.core.errors import ConfigError, ModelError
-from outrider.core.files.given_file import in_home
+from outrider.core.files.given_file import cause_of, in_home
 from outrider.runtime.common.paths import benchmark_file
 
 WEIGHTS_FILE = "weights.yaml"
@@ -59,7 +59,9 @@ def published_models() -> dict[str, PublishedModel]:
     try:
         return msgspec.yaml.decode(path.read_bytes(), type=dict[str, PublishedModel])
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise ConfigError(f"{path} describes no published weights: {error}") from None
+        raise ConfigError(
+            f"{path} describes no published weights ({cause_of(error)}): restore the file"
+        ) from None
 
 
 def weights_folder() -> Path:

@@ -8,6 +8,7 @@ from itertools import chain
 import msgspec
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import cause_of
 from outrider.core.language.prompt import PROMPT_SUFFIX, TEXT_PREFIX
 from outrider.core.values import Prompt
 from outrider.runtime.common.paths import benchmark_file
@@ -53,4 +54,4 @@ def _read() -> _Questions:
     try:
         return msgspec.yaml.decode(path.read_bytes(), type=_Questions)
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise ConfigError(f"{path} holds no prompts: {error}") from None
+        raise ConfigError(f"{path} holds no prompts ({cause_of(error)}): restore the file") from None

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import cause_of
 from outrider.core.files.writing import make_folder, replace_file
 from outrider.core.hearing import SAMPLE_RATE_HZ
 from outrider.core.language.grammar import Vocabulary
@@ -114,7 +115,7 @@ def _read_stop_shard(path: Path) -> list[Any]:
             return [read[field.name] for field in fields(StopExamples)]
     except Exception as error:  # damage can give a shape, a flag or a type that numpy does not read
         raise ConfigError(
-            f"{path} is no readable shard ({error}): delete it, and run the command again"
+            f"{path} is no readable shard ({cause_of(error)}): delete it, and run the command again"
         ) from error
 
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import cause_of
 from outrider.runtime.common.paths import benchmark_file
 
 DOCUMENTS_FILE = "documents.yaml"
@@ -33,7 +34,7 @@ def two_sided_questions(number: int) -> tuple[TwoSided, ...]:
     try:
         entries = msgspec.yaml.decode(path.read_bytes(), type=tuple[TwoSided, ...])
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise ConfigError(f"{path} holds no questions: {error}") from None
+        raise ConfigError(f"{path} holds no questions ({cause_of(error)}): restore the file") from None
     if not 1 <= number <= len(entries):
         raise ConfigError(f"{number} questions were asked for: choose 1 to {len(entries)}")
     return entries[:number]

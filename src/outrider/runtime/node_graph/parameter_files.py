@@ -14,7 +14,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.given_file import read_text
+from outrider.core.files.given_file import cause_of, read_text
 from outrider.core.files.private_files import write_private
 from outrider.runtime.node_graph.node_specs import NODES
 from outrider.runtime.node_graph.parameters import NodeSpec, Value, is_ros_own, near_name
@@ -143,7 +143,7 @@ def _load(path: Path) -> dict[str, Any]:
     try:
         content = yaml.load(read_text(path), _Loader)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError(f"cannot be read: {error}") from error
+        raise ConfigError(f"cannot be read: {cause_of(error)}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"must map node names to {MARK}")
     return content

@@ -54,4 +54,4 @@ def opened_corpus(where: str = "", may_make: bool = False) -> Iterator[Corpus]:
 def fill_corpus(corpus: Corpus, source: Path) -> str:
     """Add a text or a folder of texts. Returns a sentence about the result."""
     added = corpus.add(read_folder(source))
-    return f"{added} new passages, {corpus.count()} in all"
+    return f"{added} new {'passage' if added == 1 else 'passages'}, {corpus.count()} in all"

@@ -28,7 +28,9 @@ class Knowledge:
     model: LanguageModel
 
     def __str__(self) -> str:
-        return f", answering by {self.model.name} from {self.corpus.count()} passages in {self.corpus.where}"
+        count = self.corpus.count()
+        passages = f"{count} {'passage' if count == 1 else 'passages'}"
+        return f", answering by {self.model.name} from {passages} in {self.corpus.where}"
 
     def documents(self) -> Retrieve:
         """Returns the function that retrieves documents for a question."""
