@@ -47,6 +47,13 @@ def server(robot: FakeRobot, limits: ConsoleLimits) -> Iterator[ConsoleServer]:
 
 
 @pytest.fixture
+def console(server: ConsoleServer) -> ConsoleServer:
+    """Returns the server, with a robot that stands."""
+    server.update(stands=True)
+    return server
+
+
+@pytest.fixture
 def open_page(server: ConsoleServer) -> Iterator[OpenPage]:
     """Returns a function that opens pages of the server. All are closed at the end of the test."""
     pages: list[Page] = []
