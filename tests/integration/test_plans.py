@@ -1,104 +1,26 @@
-"""Plans, carried out step by step in simulated homes without nodes."""
+"""Plans without a memory, carried out step by step in simulated homes without nodes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
-from support.errands import HOME, NOW_S, Listener
-from support.simulated_robot import SimulatedSide
+from support.planning_robot import Robot, robot_in
 
 from outrider.core.errors import LinkError, MemoryStoreError
-from outrider.core.values import Place, Pose2D, wrap_angle
-from outrider.memory.embedding import MiniLmEmbedder
-from outrider.memory.store.store import MemoryStore
+from outrider.core.values import Pose2D, wrap_angle
 from outrider.navigation.goal.navigator import NavigatorSettings
-from outrider.navigation.motion.step_motions import Ending, MotionEnd
+from outrider.navigation.motion.step_motions import MotionEnd
 from outrider.runtime.mission.goal_run import GoalSettings
-from outrider.runtime.mission.memory_queries import Recollection
-from outrider.runtime.mission.robot_side import GoalError, GoalResult, StepUpdate
-from outrider.runtime.plans.errand import Errand
-from outrider.runtime.plans.progress import Progress
+from outrider.runtime.mission.robot_side import GoalError, StepUpdate
 from outrider.runtime.plans.understanding import Refusal
-from outrider.simulation.homes.home import generate_home
-from outrider.simulation.homes.vocabulary import ObjectSpec, vocabulary
-from outrider.simulation.simulator import Simulator
-
-
-class Side(SimulatedSide):
-    """Waiting advances its clock. `blocked` blocks forward motions; the next `failing` motions fail."""
-
-    blocked = False
-    failing = 0
-
-    def __init__(self, simulator: Simulator) -> None:
-        super().__init__(simulator)
-        self.waited_s = 0.0
-        self.actions: list[str] = []
-
-    def now_s(self) -> float:
-        return super().now_s() + self.waited_s
-
-    def pause(self, duration_s: float) -> None:
-        self.waited_s += duration_s
-
-    def _move(self, update: StepUpdate) -> MotionEnd:
-        self.actions.append(update.action)
-        if self.failing:
-            self.failing, self.waited_s = self.failing - 1, self.waited_s + 0.3
-            return MotionEnd(
-                update.session_id, update.step, update.action, Ending.FAILED, "the Go2 is damped"
-            )
-        if self.blocked and "forward" in update.action:
-            return MotionEnd(update.session_id, update.step, update.action, Ending.BLOCKED, "blocked")
-        return super()._move(update)
-
-
-@dataclass
-class Robot:
-    """A simulated robot, its decoder and goal loop, and the progress that its plans reported."""
-
-    side: Side
-    listener: Listener
-    errand: Errand
-    told: list[Progress] = field(default_factory=list)
-
-    def say(self, sentence: str) -> GoalResult:
-        return self.errand.run(sentence, lambda: False)
-
-    @property
-    def pose(self) -> Pose2D:
-        return self.side.simulator.truth()
-
-
-def robot_in(seed: int, recollection: Recollection | None = None) -> Robot:
-    simulator = Simulator(generate_home(seed, ObjectSpec("ball", "red"), "in_view"))
-    side, listener = Side(simulator), Listener()
-    errand = Errand(side, listener, vocabulary(), GoalSettings(), recollection, side.floor)
-    robot = Robot(side, listener, errand)
-    errand.on_progress = robot.told.append
-    return robot
 
 
 @pytest.fixture
 def robot() -> Iterator[Robot]:
     robot = robot_in(7)
-    yield robot
-    robot.side.simulator.close()
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[MemoryStore]:
-    with MemoryStore(tmp_path / "memory.db", MiniLmEmbedder()) as store:
-        yield store
-
-
-@pytest.fixture
-def recalling(memory: MemoryStore) -> Iterator[Robot]:
-    robot = robot_in(7, Recollection(memory, HOME, lambda: NOW_S))
     yield robot
     robot.side.simulator.close()
 
@@ -230,17 +152,6 @@ def test_the_robot_goes_home_to_where_it_started(robot: Robot) -> None:
     assert robot.pose.distance_to(start.x, start.y) < max(0.6, moved - 0.5)
 
 
-def test_the_robot_goes_to_a_named_place_such_as_home(recalling: Robot) -> None:
-    start = recalling.pose
-    recalling.say("remember this is the kitchen")
-    recalling.say("turn around, then go forward 1 m")
-    assert recalling.say("go to the kitchen").success
-    assert recalling.pose.distance_to(start.x, start.y) < 1.0
-    recalling.say("remember that home is here")
-    recalling.say("turn around")
-    assert "remembered place" in recalling.say("go home").message
-
-
 def test_a_wait_lasts_its_full_time_unless_it_is_cancelled(robot: Robot) -> None:
     assert robot.say("wait 10 seconds").message == "waited 10 s"
     assert robot.side.waited_s == pytest.approx(10.0, abs=0.1)
@@ -362,48 +273,3 @@ def test_without_a_memory_nothing_is_begun_that_needs_one(robot: Robot) -> None:
             robot.errand.plan(sentence)
         assert robot.say(sentence).error is GoalError.MEMORY_FAILED
     assert robot.side.actions == []
-
-
-def test_published_plans_hold_nothing_private(recalling: Robot) -> None:
-    recalling.say("remember that the alarm code is 4711")
-    recalling.say("remember this is the kitchen")
-    recalling.say("go to the kitchen, then turn left")
-    recalling.say("where is my phone?")
-    recalling.say("forget all about the alarm code")
-    told = " ".join(word for progress in recalling.told for word in (*progress.steps, *progress.targets))
-    assert not any(word in told for word in ("alarm", "4711", "kitchen", "phone"))
-    assert "go to a remembered place" in told and "turn left" in told
-
-
-def test_what_is_forgotten_is_gone_from_memory_and_log(recalling: Robot, memory: MemoryStore) -> None:
-    recalling.say("remember that my keys hang by the door")
-    assert "forgot 1 record" in recalling.say("forget what i said about my keys").message
-    assert memory.count() == 0 and "keys" not in recalling.say("what did you do?").message
-    recalling.say("remember that the bins go out on Monday")
-    recalling.say("forget everything")
-    assert memory.count() == 0 and "Monday" not in recalling.say("what did you do?").message
-
-
-def test_corrections(recalling: Robot, memory: MemoryStore) -> None:
-    pose = recalling.pose
-
-    def seen(what: str, ahead_m: float, left_m: float) -> None:
-        at = pose.compose(Pose2D(ahead_m, left_m, 0.0))
-        memory.see(what, Place(at.x, at.y, HOME), time_s=NOW_S)
-
-    assert "nothing was asked for" in recalling.say("no, the red one").message
-    for what, left_m in (("red chair", 0.0), ("blue chair", 3.0), ("green vase", 1.0), ("black cup", -1.0)):
-        seen(what, 2.0, left_m)
-    for correction, meant in (
-        ("no, the green one", "green chair"),
-        ("no, the other chair", "blue chair"),
-        ("left of it", "green vase"),
-        ("no, to the right of it", "black cup"),
-    ):
-        recalling.say("find the red chair")
-        assert recalling.errand.plan(correction).intent == f"find({meant})"
-    plan = recalling.errand.plan("find the red chair, then the other one")
-    assert plan.intent == "find(red chair); find(blue chair)"
-    recalling.say("find the green vase")
-    refused = recalling.say("no, the other vase")
-    assert refused.error is GoalError.BAD_INSTRUCTION and "say the whole thing" in refused.message

@@ -9,11 +9,16 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from outrider.runtime.processes.ros_env import discovery_port, free_domain
+
+if TYPE_CHECKING:
+    from graphs import Robot, Teleop
+    from support.relays import Relays
 
 
 def own_domain() -> int:
@@ -190,3 +195,27 @@ def client(ros: None) -> Iterator[Client]:
     made = Client()
     yield made
     made.close()
+
+
+@pytest.fixture
+def robot(run_node: Callable[..., NodeThread], client: Client) -> Robot:
+    """Returns a simulated robot that is sent goals."""
+    from graphs import start_robot
+
+    return start_robot(run_node, client)
+
+
+@pytest.fixture
+def relays(tmp_path: Path) -> Relays:
+    """Returns keys and addresses of a relay for the console to dial. It runs only if a test serves it."""
+    from support.relays import make_relays
+
+    return make_relays(tmp_path)
+
+
+@pytest.fixture
+def teleop(run_node: Callable[..., NodeThread], client: Client, relays: Relays) -> Teleop:
+    """Returns a simulated robot with a console."""
+    from graphs import start_teleop
+
+    return start_teleop(run_node, client, relays)

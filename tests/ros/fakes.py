@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from outrider.core.errors import Cancelled, LinkError
+from outrider.core.language.grammar import Vocabulary
 from outrider.core.values import Decoded, DecodeRequest, LinkState, RoundStats, TokenFate, Verified
 
 TRACE = (
@@ -15,6 +16,7 @@ TRACE = (
     (" left", TokenFate.WRITTEN),
     ("...", TokenFate.AHEAD),
 )
+WORDS = Vocabulary({"colour": ("red",), "kind": ("chair",)})
 SLOW_CAMERA = {"camera_silence_s": 3.0}
 """For a navigator that shares a process with the rendering."""
 FEW_PICTURES = {"camera_hz": 4.0}

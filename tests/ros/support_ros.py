@@ -1,16 +1,17 @@
-"""A base without physics for the action node, and a client of `Navigate`."""
+"""Nodes for tests, a base without physics for the action node, and a client of `Navigate`."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from conftest import WAIT_S, Client, wait_until
+from conftest import WAIT_S, Client, NodeThread, wait_until
+from fakes import ScriptedDecoder
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
@@ -22,7 +23,13 @@ from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
 from outrider.navigation.motion.pilot import PilotSettings
 from outrider.nodes.base.action_node import ActionNode
 from outrider.nodes.common import convert, qos
+from outrider.nodes.navigator.navigator_node import NavigatorNode
+from outrider.runtime.mission.goal_run import GoalSettings
+from outrider.runtime.node_graph.parameters import Value
+from outrider.runtime.wiring.robot_pair import Edge
 
+Run = Callable[..., NodeThread]
+"""The type of the fixture `run_node`."""
 PERIOD_S = 0.02
 PATIENCE_S = 5.0
 SCAN = RangeScan((math.inf,) * 36, -math.pi, math.tau / 36, 0.0)
@@ -42,6 +49,22 @@ class ImpatientAction(PatientAction):
 
     def pilot_settings(self) -> PilotSettings:
         return replace(super().pilot_settings(), base_patience_s=0.5)
+
+
+class EdgeNavigator(NavigatorNode):
+    """A navigator with a given edge; by default its decoder says stop. `limits` replace goal settings."""
+
+    def __init__(
+        self, parameters: Mapping[str, Value] | None = None, edge: Edge | None = None, **limits: float
+    ) -> None:
+        self._given_edge, self._limits = edge or Edge(ScriptedDecoder([]), None), limits
+        super().__init__(parameters)
+
+    def open_edge(self) -> Edge:
+        return self._given_edge
+
+    def _goal_settings(self) -> GoalSettings:
+        return replace(super()._goal_settings(), **self._limits)  # type: ignore[arg-type]
 
 
 class FakeBase:
@@ -154,6 +177,21 @@ class Speaker:
         message = self._message
         if message is not None:
             self._publisher.publish(message)
+
+
+def start_action(
+    run_node: Run,
+    client: Client,
+    parameters: dict[str, Any] | None = None,
+    action: type[ActionNode] = PatientAction,
+) -> tuple[Any, FakeBase, Speaker]:
+    """Starts the action node with a base and a navigator. Returns once all are connected."""
+    node = run_node(lambda: action(parameters)).node
+    base, speaker = FakeBase(client), Speaker(client)
+    wait_until(lambda: node._odometry and node._scan, "odometry and scan")
+    wait_until(lambda: client.node.count_publishers("motion_report"), "the reports' publisher")
+    wait_until(lambda: node._reports.get_subscription_count(), "the reports' subscription")
+    return node, base, speaker
 
 
 class Goals:

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Client, NodeThread, wait_until
-from fakes import ScriptedDecoder
 from mcap.reader import make_reader
 from nav_msgs.msg import Odometry as OdometryMsg
-from support_ros import SCAN
+from support_ros import SCAN, EdgeNavigator
 
 from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
 from outrider.nodes.base.action_node import ActionNode
@@ -25,23 +24,16 @@ from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.go2.go2_condition import STATE_TOPIC
 from outrider.nodes.go2.go2_state_node import Go2StateNode
 from outrider.nodes.navigator.memory_node import MemoryNode
-from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.navigator.ros_robot_side import RosRobotSide
 from outrider.nodes.observers.console_node import ConsoleNode
 from outrider.nodes.observers.markers_node import MarkersNode
 from outrider.nodes.observers.record_node import RecordNode
-from outrider.runtime.wiring.robot_pair import Edge
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]
 # Time and way between two poses of a fast robot. No robot covers this way in half the time.
 APART_S, APART_M = 0.2, 0.3
 UNSTAMPED = convert.time_of(0.0)
-
-
-class ScriptedNavigator(NavigatorNode):
-    def open_edge(self) -> Edge:
-        return Edge(ScriptedDecoder([]), None)
 
 
 def odometry_at(x: float) -> OdometryMsg:
@@ -83,7 +75,7 @@ def say_while_busy(client: Client, node: Any, gate: Any, topic: str, messages: l
     [
         (lambda folder: ActionNode(), "_sensors", lambda node: node._odometry and node._odometry.pose),
         (
-            lambda folder: ScriptedNavigator({"use_memory": False}),
+            lambda folder: EdgeNavigator({"use_memory": False}),
             "_sensors",
             lambda node: node._robot.odometry() and node._robot.odometry().pose,
         ),

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 
 import pytest
 from conftest import NodeThread, wait_until
-from fakes import ScriptedDecoder
+from fakes import WORDS, ScriptedDecoder
 from support.consoles import Page
 from support.toys import own_text, request, toy_pair
+from support_ros import EdgeNavigator
 
-from outrider.core.language.grammar import Vocabulary
 from outrider.core.values import Decoded
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
-from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.navigator.switches import NOT_EMULATED
 from outrider.nodes.observers.console_node import ConsoleNode
 from outrider.runtime.common.links import LOOPBACK, emulation_of, named_networks
@@ -28,7 +27,6 @@ from outrider.runtime.wiring.verifier import open_verifier
 
 pytestmark = pytest.mark.ros
 TARGET, DRAFT = toy_pair(3, 0.7, eos_bias=-9.0)
-WORDS = Vocabulary({"colour": ("red",), "kind": ("chair",)})
 Start = Callable[..., Page]
 
 
@@ -58,11 +56,7 @@ def start(run_node: Callable[..., NodeThread]) -> Iterator[Start]:
     pages: list[Page] = []
 
     def start_(edge: Edge, **parameters: object) -> Page:
-        class Navigator(NavigatorNode):
-            def open_edge(self) -> Edge:
-                return edge
-
-        run_node(lambda: Navigator(parameters), threads=4)
+        run_node(lambda: EdgeNavigator(parameters, edge), threads=4)
         console = run_node(lambda: ConsoleNode({"port": 0})).node
         pages.append(Page(console._console))
         if not pages[-1].welcome["switches"]["strategy"]:
@@ -132,11 +126,7 @@ def test_the_parameters_themselves_are_refused_where_they_would_not_hold(
 ) -> None:
     from rclpy.parameter import Parameter
 
-    class Navigator(NavigatorNode):
-        def open_edge(self) -> Edge:
-            return emulated.edge
-
-    node = run_node(lambda: Navigator({"link_profile": LOOPBACK}), threads=4).node
+    node = run_node(lambda: EdgeNavigator({"link_profile": LOOPBACK}, emulated.edge), threads=4).node
     network = emulated.edge.emulation.network
     refused = {
         "link_profile": ("telegraph", "there is no link"),

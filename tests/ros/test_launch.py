@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from support.gazebo import install_gazebo
 
 launch = pytest.importorskip("launch")
 pytest.importorskip("launch_ros")
 
 from outrider.core.errors import ConfigError  # noqa: E402
-from outrider.runtime.common.ending_signals import COULD_NOT_START  # noqa: E402
 from outrider.runtime.node_graph.node_graphs import (  # noqa: E402
     CLOUD_GRAPH,
     GAZEBO_GRAPH,
@@ -25,20 +21,9 @@ from outrider.runtime.node_graph.node_graphs import (  # noqa: E402
     TELEOP_GRAPH,
     Graph,
 )
-from outrider.runtime.node_graph.node_specs import NODES  # noqa: E402
-from outrider.runtime.node_graph.parameter_values import graph_parameters  # noqa: E402
-from outrider.runtime.node_graph.restarts import MAX_RESTARTS  # noqa: E402
 
 pytestmark = pytest.mark.ros
 LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
-
-
-def install_gazebo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes stand-ins for what the launch looks for: the program, and the bridge's package."""
-    (folder / "gz").touch(mode=0o755)
-    (folder / "share" / "ros_gz_bridge").mkdir(parents=True)
-    monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.setenv("AMENT_PREFIX_PATH", str(folder))
 
 
 @pytest.mark.parametrize(
@@ -73,91 +58,6 @@ def test_a_launch_file_starts_its_graph(
     actions = description.entities[-1].execute(context) or []
     nodes = [action for action in actions if isinstance(action, Node)]
     assert len(nodes) == len(graph.nodes) + (name == "gazebo")  # the bridge
-
-
-def test_without_gazebo_the_launch_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from outrider.nodes.bringup.launching import gazebo_processes
-
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("ROS_DISTRO", "jazzy")
-    with pytest.raises(ConfigError, match="no program 'gz': sudo apt-get install ros-jazzy-ros-gz"):
-        gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}), "")
-    install_gazebo(tmp_path, monkeypatch)
-    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "other"))
-    with pytest.raises(ConfigError, match=r"no package 'ros_gz_bridge': sudo apt-get .* source ROS 2"):
-        gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}), "")
-
-
-def test_gazebo_s_folder_goes_with_the_launch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from launch.events import Shutdown
-
-    from outrider.nodes.bringup.launching import gazebo_processes
-
-    install_gazebo(tmp_path, monkeypatch)
-    monkeypatch.setenv("ROS_DISTRO", "jazzy")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    actions = gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}), "")
-    (folder,) = tmp_path.glob("outrider_gazebo_*")
-    assert (folder / "home.sdf").is_file()
-    context = launch.LaunchContext()
-    for handler in (action.event_handler for action in actions if hasattr(action, "event_handler")):
-        if handler.matches(Shutdown(reason="over")):
-            handler.handle(Shutdown(reason="over"), context)
-    assert not folder.exists()
-
-
-def test_gazebo_s_bridge_gives_topics_the_names_that_the_nodes_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from launch_ros.actions import Node
-
-    from outrider.nodes.bringup.launching import gazebo_processes
-
-    install_gazebo(tmp_path, monkeypatch)
-    monkeypatch.setenv("ROS_DISTRO", "jazzy")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    renamed = [("scan", "/lidar/scan")]
-    actions = gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}), "", renamed)
-    (bridge,) = (action for action in actions if isinstance(action, Node))
-    bridge._perform_substitutions(launch.LaunchContext())
-    assert bridge.expanded_remapping_rules == renamed
-
-
-@pytest.mark.parametrize(
-    ("given", "namespace", "partition"),
-    [
-        ({}, "", f"outrider_{os.getpid()}"),
-        ({}, "/site/go2", f"outrider_{os.getpid()}_site_go2"),
-        ({"GZ_PARTITION": "mine"}, "", "mine"),
-        ({"IGN_PARTITION": "mine"}, "/go2", "mine_go2"),
-    ],
-)
-def test_no_other_gazebo_s_topics_mix_with_those_of_a_launch(
-    given: dict[str, str], namespace: str, partition: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from launch.actions import ExecuteProcess
-
-    from outrider.nodes.bringup.launching import gazebo_processes
-
-    install_gazebo(tmp_path, monkeypatch)
-    monkeypatch.setenv("ROS_DISTRO", "jazzy")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for name in ("GZ_PARTITION", "IGN_PARTITION"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    actions = gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}), namespace)
-    processes = [action for action in actions if isinstance(action, ExecuteProcess)]
-    assert len(processes) == 2  # Gazebo and its bridge, which must share a partition
-    for process in processes:
-        pairs = [
-            tuple(launch.utilities.perform_substitutions(launch.LaunchContext(), list(part)) for part in pair)
-            for pair in process.process_description.additional_env or ()
-        ]
-        env = dict(pairs)
-        assert (env["GZ_PARTITION"], env["IGN_PARTITION"]) == (partition, partition)
 
 
 def test_topics_get_other_names_where_asked() -> None:
@@ -273,132 +173,3 @@ def test_a_namespace_that_ros_does_not_take_is_refused() -> None:
     for namespace in ("my robot", "2go", "go2-b", "a//b"):
         with pytest.raises(ConfigError, match="namespace="):
             performed(CLOUD_GRAPH, namespace=namespace)
-
-
-def exits(actions: list[Any], node: Any, status: int) -> list[Any]:
-    """Returns the launch's actions after the process of a node has exited."""
-    from launch.actions import RegisterEventHandler
-    from launch.events.process import ProcessExited
-
-    event = ProcessExited(action=node, name="", cmd=[], cwd=None, env=None, pid=1, returncode=status)
-    handlers = [action.event_handler for action in actions if isinstance(action, RegisterEventHandler)]
-    matching = [handler for handler in handlers if handler.matches(event)]
-    found = [handler.handle(event, launch.LaunchContext()) or [] for handler in matching]
-    return [action for entities in found for action in entities]
-
-
-def test_a_node_that_dies_is_started_again_for_some_times_where_that_is_safe() -> None:
-    from launch.events.process import ShutdownProcess
-
-    from outrider.nodes.bringup.launching import _follow, _node
-
-    for name, spec in NODES.items():
-        node = _node(name, "", dict(spec.checked({})), [])
-        assert bool(node._ExecuteLocal__respawn) == spec.restarted, name
-    node = _node("action", "", dict(NODES["action"].checked({})), [])
-    following = [_follow(NODES["action"], node)]
-    assert [exits(following, node, -9) for _ in range(MAX_RESTARTS)] == [[]] * MAX_RESTARTS
-    (given_up,) = exits(following, node, -9)
-    assert isinstance(given_up.event, ShutdownProcess) and given_up.event.process_matcher(node)
-    (hopeless,) = exits([_follow(NODES["camera"], node)], node, COULD_NOT_START)
-    assert isinstance(hopeless.event, ShutdownProcess)
-
-
-@pytest.mark.parametrize("name", ["mission", "simulation"])
-def test_the_end_of_what_a_run_is_for_ends_the_launch(name: str) -> None:
-    from launch.actions import EmitEvent
-    from launch.events import Shutdown
-
-    from outrider.nodes.bringup.launching import _follow, _node
-
-    spec = NODES[name]
-    node = _node(name, "", dict(spec.checked({})), [])
-    (ending,) = exits([_follow(spec, node)], node, -9)
-    assert isinstance(ending, EmitEvent) and isinstance(ending.event, Shutdown)
-
-
-# A mission after its report: it makes its film, for which it needs no other process.
-FILMING = """
-import pathlib, sys, time
-folder = pathlib.Path(sys.argv[1])
-while not (folder / "up").exists():
-    time.sleep(0.01)
-(folder / "report.json").write_text("{}")
-while not (folder / "down").exists():
-    time.sleep(0.01)
-(folder / "film").touch()
-"""
-RUNNING = """
-import pathlib, signal, sys, time
-folder = pathlib.Path(sys.argv[1])
-def end(*_):
-    (folder / "down").touch()
-    sys.exit(0)
-signal.signal(signal.SIGINT, end)
-(folder / "up").touch()
-time.sleep(60)
-"""
-
-
-def test_once_there_is_a_report_all_but_the_mission_are_stopped_and_it_makes_its_film(tmp_path: Path) -> None:
-    from launch.actions import ExecuteProcess
-
-    from outrider.nodes.bringup.launching import _ending_all, _watch
-
-    (tmp_path / "report.json").write_text("of an earlier run")
-    mission, other = (
-        ExecuteProcess(cmd=[sys.executable, "-c", code, str(tmp_path)]) for code in (FILMING, RUNNING)
-    )
-    others = [other, _ending_all(other, "the simulation has ended")]
-    watch = _watch(tmp_path / "report.json", others)
-    service = launch.LaunchService()
-    service.include_launch_description(
-        launch.LaunchDescription([mission, *others, _ending_all(mission, "the mission has ended"), watch])
-    )
-    assert service.run() == 0
-    assert (tmp_path / "film").exists()
-    assert mission.process_details is not None and mission.return_code == 0
-
-
-def test_a_launch_that_ends_before_its_mission_has_a_report_leaves_one(tmp_path: Path) -> None:
-    from launch.events import Shutdown
-
-    from outrider.nodes.bringup.launching import _leaving_report
-
-    report = tmp_path / "report.json"
-    handler = _leaving_report(report, "find the red chair", "outrider").event_handler
-    for left in (None, "{}"):
-        if left:
-            report.write_text(left)
-        handler.handle(Shutdown(reason="Ctrl-C"), launch.LaunchContext())
-        found = json.loads(report.read_text())
-        assert (
-            found == {}
-            if left
-            else (found["verdict"], found["instruction"]) == ("failed", "find the red chair")
-        )
-
-
-def test_a_launch_without_a_folder_for_a_report_waits_for_none(tmp_path: Path) -> None:
-    from launch.actions import TimerAction
-
-    for out, watches in (("", 0), (str(tmp_path), 1)):
-        actions = sim_actions({"instruction": "find the red chair", "out": out})
-        assert sum(isinstance(action, TimerAction) for action in actions) == watches
-
-
-def test_a_folder_that_no_report_can_be_written_to_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("a file")
-    with pytest.raises(ConfigError, match="taken"):
-        sim_actions({"instruction": "find the red chair", "out": str(tmp_path / "taken" / "run")})
-
-
-def sim_actions(arguments: dict[str, str]) -> list[Any]:
-    """Returns the actions of a launch of the simulated graph."""
-    from outrider.nodes.bringup.launching import describe
-
-    description = describe(SIM_GRAPH)
-    declared = [argument.name for argument in description.get_launch_arguments()]
-    context = launch.LaunchContext()
-    context.launch_configurations.update({**dict.fromkeys(declared, ""), **arguments})
-    return list(description.entities[-1].execute(context) or [])

@@ -16,7 +16,7 @@ from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import VerifiedText
 from outrider_interfaces.srv import Forget, Recall, Remember
 from support.memories import another_reader
-from support_ros import Goals, PatientAction, result_of
+from support_ros import EdgeNavigator, Goals, PatientAction, result_of
 
 from outrider.core.errors import OutriderError
 from outrider.core.language.grammar import Vocabulary
@@ -24,7 +24,6 @@ from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.memory.store.store import MemoryStore
 from outrider.nodes.common import convert, qos
 from outrider.nodes.navigator.memory_node import MemoryNode
-from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.navigator.verifier_node import VerifierNode
 from outrider.nodes.simulation.simulation_node import SimulationNode
 from outrider.runtime.common.ports import free_port
@@ -169,10 +168,7 @@ def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
 ) -> None:
     """The place is the robot's own when it is told. The later search does not prompt the models."""
     decoder = ScriptedDecoder(["turn left large\nobey: x", *["move forward large\nobey: x"] * 2])
-
-    class ScriptedNavigator(NavigatorNode):
-        def open_edge(self) -> Edge:
-            return Edge(decoder, Vocabulary({}))
+    edge = Edge(decoder, Vocabulary({}))
 
     options = {"seed": 3, "placement": "in_view", "odometry_noise": 0.0, "real_time_factor": 3.0}
     clock = {"use_sim_time": True}
@@ -180,7 +176,7 @@ def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
     simulation = run_node(lambda: SimulationNode({**options, **FEW_PICTURES}))
     run_node(lambda: PatientAction(clock))
     run_node(lambda: MemoryNode(memory))
-    run_node(lambda: ScriptedNavigator({**memory, **SLOW_CAMERA}), threads=4)
+    run_node(lambda: EdgeNavigator({**memory, **SLOW_CAMERA}, edge), threads=4)
     goals, services = Goals(client), Services(client)
     odometry = client.listen(OdometryMsg, "odom", qos.SENSOR)
     wait_until(lambda: odometry, "the simulation")
@@ -207,10 +203,7 @@ def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
 def test_a_question_is_answered_by_robot_and_cloud_together(
     run_node: Callable[..., NodeThread], client: Client, store: str, tmp_path: Path, tiny_model_folder: Path
 ) -> None:
-    class ScriptedNavigator(NavigatorNode):
-        def open_edge(self) -> Edge:
-            return Edge(ScriptedDecoder([]), Vocabulary({}))
-
+    edge = Edge(ScriptedDecoder([]), Vocabulary({}))
     corpus = tmp_path / "corpus.db"
     with opened_corpus(str(corpus), may_make=True) as opened:
         opened.add(["Keys are cut at the kiosk."])
@@ -218,7 +211,7 @@ def test_a_question_is_answered_by_robot_and_cloud_together(
     cloud = {"endpoint": endpoint, "model": str(tiny_model_folder / "target"), "corpus": str(corpus)}
     robot = {"endpoint": endpoint, "answers": "aggregate", "memory_store": store, "home": HOME}
     run_node(lambda: VerifierNode(cloud))
-    run_node(lambda: ScriptedNavigator({**robot, **SLOW_CAMERA}), threads=4)
+    run_node(lambda: EdgeNavigator({**robot, **SLOW_CAMERA}, edge), threads=4)
     goals = Goals(client)
     assert goals.result(goals.send("remember that my keys hang by the door")).success
     answer = goals.result(goals.send("tell me where my keys are and where keys are cut"))

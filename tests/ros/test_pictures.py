@@ -7,6 +7,7 @@ from array import array
 import cv2
 import numpy as np
 import pytest
+from sample_pictures import STAMP, picture
 from sensor_msgs.msg import CompressedImage, Image
 
 from outrider.core.errors import FrameError
@@ -238,3 +239,25 @@ def test_a_device_may_be_grey_or_have_alpha(shape: tuple[int, ...]) -> None:
 def test_what_a_device_gives_that_is_no_picture_is_named(odd: np.ndarray) -> None:
     with pytest.raises(FrameError, match="no picture"):
         rgb_of_opencv(odd)
+
+
+@pytest.mark.parametrize("encoding", ["rgb8", "bgr8", "rgba8", "bgra8"])
+def test_every_encoding_becomes_the_same_rgb(encoding: str) -> None:
+    rgb = picture()
+    pixels = rgb[:, :, ::-1] if encoding.startswith("bgr") else rgb
+    if encoding.endswith("a8"):
+        pixels = np.dstack([pixels, np.full(rgb.shape[:2], 255, np.uint8)])
+    message = convert.image_message(rgb, STAMP, "camera")
+    message.encoding, message.step = encoding, pixels.shape[1] * pixels.shape[2]
+    message.data = np.ascontiguousarray(pixels).tobytes()
+    assert np.array_equal(convert.rgb_of(message), rgb)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("encoding", "bayer8"), ("height", 35), ("step", 3), ("width", 900)]
+)
+def test_a_picture_that_does_not_fit_its_header_is_refused(field: str, value: object) -> None:
+    message = convert.image_message(picture(), STAMP, "camera")
+    setattr(message, field, value)
+    with pytest.raises(FrameError):
+        convert.rgb_of(message)

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 from conftest import Client, NodeThread, wait_until
-from fakes import ScriptedDecoder
+from fakes import WORDS, ScriptedDecoder
 from outrider_interfaces.action import Navigate
 from rcl_interfaces.msg import Log
-from support_ros import Goals
+from support_ros import EdgeNavigator, Goals
 
-from outrider.core.language.grammar import Vocabulary
 from outrider.nodes.common import qos
-from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.runtime.wiring.robot_pair import Edge
 
 pytestmark = pytest.mark.ros
@@ -34,16 +32,11 @@ assert os.umask(0o022) == 0o022
 """
 
 
-class Navigator(NavigatorNode):
-    def open_edge(self) -> Edge:
-        return Edge(ScriptedDecoder([]), Vocabulary({"colour": ("red",), "kind": ("chair",)}))
-
-
 def test_a_refused_sentence_is_reported_to_its_sender_and_logged_by_its_length(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:
     lines = client.listen(Log, "/rosout", qos.EVENTS)
-    run_node(lambda: Navigator({"use_memory": False}), threads=4)
+    run_node(lambda: EdgeNavigator({"use_memory": False}, Edge(ScriptedDecoder([]), WORDS)), threads=4)
     goals = Goals(client)
     for sentence in SENTENCES:
         result = goals.result(goals.send(sentence))

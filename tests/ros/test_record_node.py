@@ -18,11 +18,10 @@ from outrider_interfaces.msg import VerifiedText
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Bool
-from support_ros import FakeBase, Goals, PatientAction, Speaker, StillCamera
+from support_ros import EdgeNavigator, FakeBase, Goals, PatientAction, Speaker, StillCamera
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.nodes.common import qos
-from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.observers.message_definitions import full_definition, message_class
 from outrider.nodes.observers.record_node import RecordNode
 from outrider.runtime.reports.recording import read_steps
@@ -44,15 +43,11 @@ def test_a_run_is_recorded_as_it_was_and_its_steps_are_read_back(
 ) -> None:
     decoder, path = ScriptedDecoder([TURN]), tmp_path / "new" / "run.mcap"
 
-    class ScriptedNavigator(NavigatorNode):
-        def open_edge(self) -> Edge:
-            return Edge(decoder, None)
-
     base = FakeBase(client)
     StillCamera(client)
     recorder = run_node(lambda: RecordNode({"file": str(path)}))
     run_node(PatientAction)
-    run_node(lambda: ScriptedNavigator({"use_memory": False, **SLOW_CAMERA}), threads=4)
+    run_node(lambda: EdgeNavigator({"use_memory": False, **SLOW_CAMERA}, Edge(decoder, None)), threads=4)
     topics = ("step_prompt", "verified_text", "camera/image_raw", "odom", "cmd_vel", "scan")
     names = {f"/{topic}" for topic in topics}
     wait_until(lambda: names <= set(recorder.node._channels), "the recorder's subscriptions")

@@ -14,22 +14,20 @@ from typing import Any
 import pytest
 from action_msgs.msg import GoalStatus
 from conftest import Client, NodeThread, wait_until
-from fakes import ScriptedDecoder
+from fakes import WORDS, ScriptedDecoder
 from rcl_interfaces.msg import Log
 from rclpy.action.server import ServerGoalHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import TransitionCallbackReturn
 from support.consoles import Page
-from support_ros import FakeBase, Goals, PatientAction, StillCamera
+from support_ros import EdgeNavigator, FakeBase, Goals, PatientAction, StillCamera
 from unique_identifier_msgs.msg import UUID
 from websockets.exceptions import ConnectionClosed
 
-from outrider.core.language.grammar import Vocabulary
 from outrider.nodes.common import qos
 from outrider.nodes.navigator.client_watch import NO_SENDER, ClientWatch
 from outrider.nodes.navigator.goal_heartbeats import GoalHeartbeats
 from outrider.nodes.navigator.goal_slot import MAX_CHECKS, GoalSlot
-from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.observers.markers_node import MarkersNode
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.sender_heartbeats import SILENT_POLLS
@@ -38,21 +36,14 @@ from outrider.runtime.wiring.robot_pair import Edge
 
 pytestmark = pytest.mark.ros
 LONG = ", then ".join(["turn left 300 degrees", "turn right 300 degrees"] * 3)
-WORDS = Vocabulary({"colour": ("red",), "kind": ("chair",)})
 PATIENT = {"camera_silence_s": 5.0, "link_patience_s": 20.0, "use_memory": False}
 START_S = 60.0
 
 
-class ScriptedNavigator(NavigatorNode):
-    """Needs no model: a turn of a given size needs no prompt."""
-
-    def open_edge(self) -> Edge:
-        return Edge(ScriptedDecoder([]), WORDS)
-
-
 @pytest.fixture
 def navigator(run_node: Callable[..., NodeThread]) -> Any:
-    return run_node(lambda: ScriptedNavigator(PATIENT), threads=4).node
+    """Returns a navigator that needs no model: a turn of a given size needs no prompt."""
+    return run_node(lambda: EdgeNavigator(PATIENT, Edge(ScriptedDecoder([]), WORDS)), threads=4).node
 
 
 @pytest.fixture

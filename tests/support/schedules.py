@@ -37,15 +37,24 @@ computes = st.builds(
     step_s=st.sampled_from([None, 0.02, 0.3]),
     exit_fractions=st.just((0.2, 0.5, 0.8)),
 )
-worlds = st.builds(
-    VirtualWorld,
-    frame_bytes=st.just(lambda frame: wire_bytes(encode(frame))),
-    compute=computes,
-    uplink=links,
-    downlink=links,
-    outages=outages.map(tuple),
-    seed=st.integers(0, 1000),
-)
+
+
+def worlds_of(
+    compute: st.SearchStrategy[ComputeProfile], link: st.SearchStrategy[LinkProfile]
+) -> st.SearchStrategy[VirtualWorld]:
+    """Returns worlds with these compute times, and such links in both directions."""
+    return st.builds(
+        VirtualWorld,
+        frame_bytes=st.just(lambda frame: wire_bytes(encode(frame))),
+        compute=compute,
+        uplink=link,
+        downlink=link,
+        outages=outages.map(tuple),
+        seed=st.integers(0, 1000),
+    )
+
+
+worlds = worlds_of(computes, links)
 
 schedules = settings(
     max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)

@@ -12,6 +12,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "outrider"
 FILES = sorted(SOURCE.rglob("*.py"))
 TESTS = Path(__file__).resolve().parents[1]
 FILE_LINES, FOLDER_FILES, FUNCTION_LINES, MEDIAN_LINES = 350, 15, 45, 8
+TEST_FILE_LINES = 400
 LONG_FUNCTIONS = {
     "cli/benchmarks.py:bench_decoding",
     "cli/servers.py:verifier",
@@ -47,6 +48,11 @@ def test_no_function_is_longer_than_the_bound_and_most_are_short() -> None:
     lengths = list(functions())
     assert {name for name, lines in lengths if lines > FUNCTION_LINES} <= LONG_FUNCTIONS
     assert statistics.median(lines for _, lines in lengths) <= MEDIAN_LINES
+
+
+def test_no_test_file_is_longer_than_its_bound() -> None:
+    lines = {file.name: len(file.read_text().splitlines()) for file in TESTS.rglob("*.py")}
+    assert {name: number for name, number in lines.items() if number > TEST_FILE_LINES} == {}
 
 
 def test_no_two_test_files_have_one_name() -> None:

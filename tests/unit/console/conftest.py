@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.browsers import open_browser
 from support.consoles import FakeRobot, OpenPage, Page
+from support.speakers import FakeEngine
 
 from outrider.console.limits import ConsoleLimits
 from outrider.console.server import ConsoleServer, ConsoleSettings
@@ -44,6 +45,21 @@ def server(robot: FakeRobot, limits: ConsoleLimits) -> Iterator[ConsoleServer]:
     made = ConsoleServer(robot, ConsoleSettings(port=0, limits=limits))
     yield made
     made.close()
+
+
+@pytest.fixture
+def console(server: ConsoleServer) -> ConsoleServer:
+    """Returns the server, with a robot that stands."""
+    server.update(stands=True)
+    return server
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    """Returns a speech recognizer that ends at once."""
+    made = FakeEngine()
+    made.may_end.set()
+    return made
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -13,22 +13,17 @@ import pytest
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 from mcp import ClientSession
-from mcp.shared.memory import create_connected_server_and_client_session
-from support.agents import call
-from support.consoles import FakeRobot, Page, StandingRobot, wait_until
+from support.agents import agent_settings, call, connected, until
+from support.consoles import FakeRobot, Page, StandingRobot
 
-from outrider.console.agents.address import ConsoleAddress
-from outrider.console.agents.agent import Agent, AgentSettings
-from outrider.console.agents.envelope import SENTENCES_AT_ONCE, Envelope
-from outrider.console.agents.tools import make_server
+from outrider.console.agents.agent import Agent
+from outrider.console.agents.envelope import SENTENCES_AT_ONCE
 from outrider.console.notes import note_nothing
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import BusyError, LinkError
-from outrider.core.language.grammar import Vocabulary
 from outrider.core.values import Pose2D
 
-WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "bottle")})
 STANDS = "in doubt the robot stands"
 
 
@@ -38,26 +33,9 @@ def robot() -> FakeRobot:
 
 
 @pytest.fixture
-def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    server = ConsoleServer(robot, ConsoleSettings(port=0))
+def console(server: ConsoleServer) -> ConsoleServer:
     server.update(stands=True, link="local")
-    yield server
-    server.close()
-
-
-def settings(console: ConsoleServer) -> AgentSettings:
-    return AgentSettings(ConsoleAddress(console.url), Envelope(WORDS), "say: turn left")
-
-
-@contextlib.asynccontextmanager
-async def agent(console: ConsoleServer) -> AsyncIterator[ClientSession]:
-    server = make_server(settings(console), note_nothing)
-    async with create_connected_server_and_client_session(server) as session:
-        yield session
-
-
-async def until(condition: Any, what: str) -> None:
-    await asyncio.to_thread(wait_until, condition, what)
+    return server
 
 
 async def told(session: ClientSession, condition: Callable[[dict[str, Any]], Any]) -> None:
@@ -73,7 +51,7 @@ async def told(session: ClientSession, condition: Callable[[dict[str, Any]], Any
 @contextlib.asynccontextmanager
 async def moving(console: ConsoleServer) -> AsyncIterator[ClientSession]:
     """Yields an agent whose command is running."""
-    async with agent(console) as session:
+    async with connected(agent_settings(console)) as session:
         assert (await call(session, "goal", sentence="turn left"))[0]
         yield session
 
@@ -114,7 +92,7 @@ def test_what_is_not_understood_ends_nothing_of_another(
     console: ConsoleServer, robot: FakeRobot, tool: str, given: dict[str, Any]
 ) -> None:
     async def run() -> None:
-        async with moving(console), agent(console) as other:
+        async with moving(console), connected(agent_settings(console)) as other:
             taken, said = await call(other, tool, **given)
             assert not taken and STANDS not in said
             assert (await call(other, "status"))[0]
@@ -138,7 +116,7 @@ def test_a_stop_in_a_call_that_fits_no_tool_ends_whatever_runs(
     console: ConsoleServer, robot: FakeRobot, tool: str, given: dict[str, Any]
 ) -> None:
     async def run() -> None:
-        async with moving(console), agent(console) as other:
+        async with moving(console), connected(agent_settings(console)) as other:
             taken, said = await call(other, tool, **given)
             assert not taken and "it says to stop: cancelled" in said
             await until(lambda: robot.cancels, "the robot stands")
@@ -191,7 +169,7 @@ def test_a_sentence_that_is_too_fast_to_be_read_ends_the_agents_own_command(
     console: ConsoleServer, robot: FakeRobot
 ) -> None:
     async def run() -> None:
-        agents = [Agent(settings(console), note_nothing, lambda: 0.0) for _ in range(2)]
+        agents = [Agent(agent_settings(console), note_nothing, lambda: 0.0) for _ in range(2)]
         assert "under way" in await agents[0].goal(0, "turn left")
         for flooding, stands in zip(reversed(agents), (False, True), strict=True):
             for number in range(1, int(SENTENCES_AT_ONCE) + 1):
@@ -234,7 +212,7 @@ def test_a_goal_while_the_emergency_stop_holds_says_so_and_who_releases_it(
     console: ConsoleServer, robot: FakeRobot, tool: str, given: dict[str, Any]
 ) -> None:
     async def run() -> None:
-        async with agent(console) as session:
+        async with connected(agent_settings(console)) as session:
             assert (await call(session, "stop"))[0]
             taken, said = await call(session, tool, **given)
             assert not taken and "emergency stop is engaged" in said and "releases it" in said
@@ -255,7 +233,7 @@ def test_a_goal_while_a_person_has_the_seat_says_who_and_what_to_do(
 ) -> None:
     async def run() -> None:
         page = await asyncio.to_thread(lambda: Page(console).seated())
-        async with agent(console) as session:
+        async with connected(agent_settings(console)) as session:
             taken, said = await call(session, "goal", sentence="turn left")
             assert not taken and f"{page.name} has the driver's seat" in said and "wait" in said
         page.vanish()
@@ -267,7 +245,7 @@ def test_a_goal_while_a_person_has_the_seat_says_who_and_what_to_do(
 @pytest.mark.lengthy
 def test_a_goal_that_no_robot_has_been_heard_to_take_says_so(robot: FakeRobot) -> None:
     async def run(console: ConsoleServer) -> None:
-        async with agent(console) as session:
+        async with connected(agent_settings(console)) as session:
             taken, said = await call(session, "goal", sentence="turn left")
             assert taken and "nothing has been heard of the robot" in said
             await call(session, "cancel")
@@ -289,7 +267,7 @@ def test_a_goal_that_no_robot_has_been_heard_to_take_says_so(robot: FakeRobot) -
 
 def test_a_goal_that_ends_at_once_is_reported_as_ended(console: ConsoleServer, robot: FakeRobot) -> None:
     async def run() -> None:
-        async with agent(console) as session:
+        async with connected(agent_settings(console)) as session:
             asked = asyncio.create_task(call(session, "goal", sentence="turn left"))
             await until(lambda: robot.goals, "the goal")
             robot.goals[-1][1](GoalEnd(False, "no navigator listens: is it running?"))
@@ -317,7 +295,7 @@ def test_a_malformed_call_is_refused_in_words_that_say_what_to_give(
     console: ConsoleServer, robot: FakeRobot, tool: str, given: dict[str, Any], words: str
 ) -> None:
     async def run() -> None:
-        async with agent(console) as session:
+        async with connected(agent_settings(console)) as session:
             taken, said = await call(session, tool, **given)
             assert not taken and words in said and "it says to stop" not in said
             assert len(said) < 300 and not any(sign in said for sign in ("pydantic", "http", "\n", "type="))
@@ -329,7 +307,7 @@ def test_a_malformed_call_is_refused_in_words_that_say_what_to_give(
 @pytest.mark.parametrize("tool", ["status", "words", "stop", "cancel"])
 def test_a_tool_without_arguments_takes_any(console: ConsoleServer, robot: FakeRobot, tool: str) -> None:
     async def run() -> None:
-        async with agent(console) as session:
+        async with connected(agent_settings(console)) as session:
             assert (await call(session, tool, random_string="x"))[0]
 
     asyncio.run(run())

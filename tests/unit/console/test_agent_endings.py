@@ -11,7 +11,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,12 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 import httpx
 from support.agents import COMMAND
 from support.consoles import FakeRobot, wait_until
+from support.raw_agents import HELLO, READY
 
 from outrider.console.agents.stdio import pipe_streams
-from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.server import ConsoleServer
 from outrider.core.files.journal_proof import prove
 
-HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}
-READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 LIMIT_S = 60.0
 
 
@@ -44,14 +42,7 @@ MESSAGES = [
 ]
 
 
-@pytest.fixture
-def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    server = ConsoleServer(robot, ConsoleSettings(port=0))
-    yield server
-    server.close()
-
-
-class Server:
+class Program:
     """Runs the command with a journal of its own, and kills it on exit."""
 
     def __init__(self, console: ConsoleServer, folder: Path, *options: str) -> None:
@@ -64,7 +55,7 @@ class Server:
             env={**os.environ, "OUTRIDER_JOURNAL": str(self.journal)},
         )
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Program:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -104,38 +95,38 @@ ENDS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 @pytest.mark.lengthy
 @pytest.mark.parametrize("number", ENDS)
 def test_a_signal_ends_a_server_on_a_pipe_and_closes_its_journal(
-    console: ConsoleServer, robot: FakeRobot, tmp_path: Path, number: int
+    server: ConsoleServer, robot: FakeRobot, tmp_path: Path, number: int
 ) -> None:
-    with Server(console, tmp_path) as server:
-        server.begin()
+    with Program(server, tmp_path) as program:
+        program.begin()
         wait_until(lambda: robot.goals, "the goal")
-        server.process.send_signal(number)
-        server.check_end()
+        program.process.send_signal(number)
+        program.check_end()
     wait_until(lambda: robot.cancels, "the robot stands")
 
 
 @pytest.mark.lengthy
 def test_a_signal_ends_a_server_whose_agent_reads_nothing(
-    console: ConsoleServer, robot: FakeRobot, tmp_path: Path
+    server: ConsoleServer, robot: FakeRobot, tmp_path: Path
 ) -> None:
-    with Server(console, tmp_path) as server:
-        server.begin()
+    with Program(server, tmp_path) as program:
+        program.begin()
         wait_until(lambda: robot.goals, "the goal")
-        server.say([request(number, "x" * 200) for number in range(2, 3000)])
-        server.process.send_signal(signal.SIGTERM)
-        server.check_end()
+        program.say([request(number, "x" * 200) for number in range(2, 3000)])
+        program.process.send_signal(signal.SIGTERM)
+        program.check_end()
     wait_until(lambda: robot.cancels, "the robot stands")
 
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("number", ENDS)
 def test_a_signal_ends_a_server_over_http_and_closes_its_journal(
-    console: ConsoleServer, robot: FakeRobot, tmp_path: Path, number: int
+    server: ConsoleServer, robot: FakeRobot, tmp_path: Path, number: int
 ) -> None:
     token = tmp_path / "agents.token"
     options = "--http", "--port", "0", "--token-file", str(token)
-    with Server(console, tmp_path, *options) as server:
-        url = server.url()
+    with Program(server, tmp_path, *options) as program:
+        url = program.url()
         headers = {
             "Authorization": f"Bearer {token.read_text().strip()}",
             "Accept": "application/json, text/event-stream",
@@ -150,8 +141,8 @@ def test_a_signal_ends_a_server_over_http_and_closes_its_journal(
                 in client.post(url, json=request(1, "tools/call", name="goal", arguments=said)).text
             )
             assert robot.goals
-            server.process.send_signal(number)
-            server.check_end()
+            program.process.send_signal(number)
+            program.check_end()
     wait_until(lambda: robot.cancels, "the robot stands")
 
 

@@ -35,12 +35,6 @@ def robot() -> FakeRobot:
     return StandingRobot()
 
 
-@pytest.fixture
-def console(server: ConsoleServer) -> ConsoleServer:
-    server.update(stands=True)
-    return server
-
-
 def agent_of(url: str, token: str = "") -> Agent:
     settings = AgentSettings(ConsoleAddress(url, token), Envelope(None), "say: turn left", haste=1000.0)
     return Agent(settings, note_nothing)

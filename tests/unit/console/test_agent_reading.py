@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
+from support.agents import agent_settings
 from support.consoles import FakeRobot
 
-from outrider.console.agents.address import ConsoleAddress
-from outrider.console.agents.agent import OVERTAKEN, Agent, AgentSettings
+from outrider.console.agents.agent import OVERTAKEN, Agent
 from outrider.console.agents.calls import reader
 from outrider.console.agents.calls.reader import MAX_READ, MAX_WAITING, parts_of
 from outrider.console.agents.envelope import Envelope
@@ -22,7 +22,7 @@ from outrider.console.agents.stopper import ENGAGED
 from outrider.console.messages import MAX_COMMAND_CHARACTERS
 from outrider.console.notes import note_nothing
 from outrider.console.sentences.reading import is_plain_stop
-from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.server import ConsoleServer
 from outrider.core.errors import BusyError, LinkError
 from outrider.core.language.sentences.stops import says_to_stop
 from outrider.core.language.words.phrasebook import stop_words
@@ -53,17 +53,8 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reading]:
     made.may_end.set()
 
 
-@pytest.fixture
-def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    server = ConsoleServer(robot, ConsoleSettings(port=0))
-    server.update(stands=True)
-    yield server
-    server.close()
-
-
 def agent(console: ConsoleServer) -> Agent:
-    address = ConsoleAddress(console.url)
-    return Agent(AgentSettings(address, Envelope(None), "say: turn left"), note_nothing, lambda: 0.0)
+    return Agent(agent_settings(console, Envelope(None)), note_nothing, lambda: 0.0)
 
 
 async def soon(work: Awaitable[_Given]) -> _Given:

@@ -22,40 +22,22 @@ import httpx
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage
-from support.agents import COMMAND
+from support.agents import COMMAND, TOKEN, agent_settings, serve_agents
 from support.consoles import FakeRobot, wait_until
+from support.raw_agents import HELLO, READY, request
 
-from outrider.console.agents.address import ConsoleAddress
-from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope, Pace
 from outrider.console.agents.jsonrpc import MAX_MESSAGE_BYTES
-from outrider.console.agents.serving import serve_http
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import ENGAGED, Outcome
 from outrider.console.agents.tools import make_server
+from outrider.console.notes import note_nothing
 from outrider.console.robot import GoalEnd
-from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.server import ConsoleServer
 from outrider.core.errors import BusyError, ProtocolError
 
-TOKEN = "of agents that send again"
-HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}
 AGAIN = "has been taken before"
 FLOOD, MAX_LOGGED = 300, 60
-
-
-@pytest.fixture
-def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    server = ConsoleServer(robot, ConsoleSettings(port=0))
-    yield server
-    server.close()
-
-
-def settings(console: ConsoleServer) -> AgentSettings:
-    return AgentSettings(ConsoleAddress(console.url), Envelope(None), "say: turn left")
-
-
-def request(number: object, method: str, params: object) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
 def tool(number: object, name: str, **arguments: object) -> dict[str, Any]:
@@ -78,30 +60,26 @@ class RawAgent:
 
 
 @contextlib.asynccontextmanager
-async def raw(console: ConsoleServer) -> AsyncIterator[RawAgent]:
-    server = make_server(settings(console), lambda *_, **__: None)._mcp_server
+async def raw(server: ConsoleServer) -> AsyncIterator[RawAgent]:
+    served = make_server(agent_settings(server, Envelope(None)), note_nothing)._mcp_server
     async with (
         create_client_server_memory_streams() as (client, (incoming, outgoing)),
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(server.run, incoming, outgoing, server.create_initialization_options())
+        tasks.start_soon(served.run, incoming, outgoing, served.create_initialization_options())
         agent = RawAgent(client)
         await agent.ask(request("hello", "initialize", HELLO))
-        await client[1].send(
-            SessionMessage(
-                JSONRPCMessage.model_validate({"jsonrpc": "2.0", "method": "notifications/initialized"})
-            )
-        )
+        await client[1].send(SessionMessage(JSONRPCMessage.model_validate(READY)))
         yield agent
         tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("number", [1, "1", "x" * 5000], ids=["number", "text", "long"])
 def test_a_request_that_comes_again_is_refused_by_name(
-    console: ConsoleServer, robot: FakeRobot, number: Any
+    server: ConsoleServer, robot: FakeRobot, number: Any
 ) -> None:
     async def run() -> None:
-        async with raw(console) as agent:
+        async with raw(server) as agent:
             assert "turn left" in await agent.ask(tool(number, "goal", sentence="turn left"))
             robot.goals[-1][1](GoalEnd(True, "done"))
             for sentence in ("turn left", "turn right"):
@@ -115,10 +93,10 @@ def test_a_request_that_comes_again_is_refused_by_name(
 
 
 @pytest.mark.lengthy
-def test_a_stop_that_comes_again_is_carried_out_each_time(console: ConsoleServer, robot: FakeRobot) -> None:
+def test_a_stop_that_comes_again_is_carried_out_each_time(server: ConsoleServer, robot: FakeRobot) -> None:
     async def run() -> None:
-        async with raw(console) as agent:
-            console.update(stands=True)
+        async with raw(server) as agent:
+            server.update(stands=True)
             await agent.ask(tool(1, "goal", sentence="turn left"))
             robot.goals[-1][1](GoalEnd(True, "done"))
             for _ in range(3):
@@ -130,10 +108,10 @@ def test_a_stop_that_comes_again_is_carried_out_each_time(console: ConsoleServer
     assert len(robot.e_stops) >= 3 and all(robot.e_stops) and robot.cancels >= 9
 
 
-def test_another_session_may_use_the_same_ids(console: ConsoleServer, robot: FakeRobot) -> None:
+def test_another_session_may_use_the_same_ids(server: ConsoleServer, robot: FakeRobot) -> None:
     async def run() -> None:
         for _ in range(2):
-            async with raw(console) as agent:
+            async with raw(server) as agent:
                 assert "turn left" in await agent.ask(tool(1, "goal", sentence="turn left"))
                 robot.goals[-1][1](GoalEnd(True, "done"))
 
@@ -157,25 +135,18 @@ def test_what_was_too_fast_has_not_been_taken() -> None:
 
 
 @contextlib.contextmanager
-def over_http(console: ConsoleServer) -> Iterator[httpx.Client]:
-    ports: list[int] = []
-    at = ConsoleSettings(port=0)
-    note = lambda *_, **__: None  # noqa: E731
-    thread = threading.Thread(
-        target=serve_http, args=(settings(console), note, at, TOKEN, ports.append), daemon=True
-    )
-    thread.start()
-    url = f"http://127.0.0.1:{wait_until(lambda: ports, 'the server')[0]}/mcp"
+def over_http(server: ConsoleServer) -> Iterator[httpx.Client]:
+    url = serve_agents(agent_settings(server, Envelope(None)))
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
     with httpx.Client(headers=headers, base_url=url.removesuffix("mcp")) as client:
         begun = client.post("mcp", json=request(0, "initialize", HELLO))
         client.headers["Mcp-Session-Id"] = begun.headers["Mcp-Session-Id"]
-        client.post("mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+        client.post("mcp", json=READY)
         yield client
 
 
-def test_a_replay_over_http_is_refused(console: ConsoleServer, robot: FakeRobot) -> None:
-    with over_http(console) as client:
+def test_a_replay_over_http_is_refused(server: ConsoleServer, robot: FakeRobot) -> None:
+    with over_http(server) as client:
         assert "turn left" in client.post("mcp", json=tool(7, "goal", sentence="turn left")).text
         robot.goals[-1][1](GoalEnd(True, "done"))
         assert AGAIN in client.post("mcp", json=tool(7, "goal", sentence="turn left")).text
@@ -197,11 +168,11 @@ BROKEN = [
 @pytest.mark.lengthy
 @pytest.mark.parametrize("way", ["pipe", "http"])
 def test_a_flood_of_broken_messages_leads_to_few_lines_of_the_log_with_a_count(
-    console: ConsoleServer, robot: FakeRobot, tmp_path: Path, way: str
+    server: ConsoleServer, robot: FakeRobot, tmp_path: Path, way: str
 ) -> None:
     options = ["--http", "--port", "0", "--token-file", str(tmp_path / "token")] if way == "http" else []
     with subprocess.Popen(
-        [*COMMAND, "--console", console.url, *options],
+        [*COMMAND, "--console", server.url, *options],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=(tmp_path / "errors").open("wb"),

@@ -20,11 +20,10 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 import httpx
 import uvicorn
-from support.agents import COMMAND
+from support.agents import COMMAND, agent_settings
 from support.consoles import FakeRobot, wait_until
 from support.raw_agents import HELLO, READY, RawAgent, raw_agent, request
 
-from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import PRESENCE_PERIOD_S, AgentSettings
 from outrider.console.agents.envelope import Envelope
 from outrider.console.agents.tools import make_server
@@ -75,14 +74,7 @@ BRIEF_S, OFTEN_S = 1.0, 0.02
 
 
 def settings(server: ConsoleServer) -> AgentSettings:
-    return AgentSettings(
-        ConsoleAddress(server.url),
-        Envelope(None),
-        "say: turn left",
-        haste=1000.0,
-        silence_s=BRIEF_S,
-        presence_period_s=OFTEN_S,
-    )
+    return agent_settings(server, Envelope(None), haste=1000.0, silence_s=BRIEF_S, presence_period_s=OFTEN_S)
 
 
 async def going(agent: RawAgent) -> None:

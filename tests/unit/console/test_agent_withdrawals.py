@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 import httpx
+from support.agents import TOKEN, agent_settings, serve_agents
 from support.consoles import FakeRobot, Page, StandingRobot, wait_until
 from support.raw_agents import HELLO, READY, RawAgent, raw_agent, request
 
@@ -22,7 +22,6 @@ from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
 from outrider.console.agents.link import ConsoleLink
-from outrider.console.agents.serving import serve_http
 from outrider.console.agents.tools import make_server
 from outrider.console.notes import note_nothing
 from outrider.console.robot import GoalEnd
@@ -30,7 +29,6 @@ from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import LinkError
 
 LIMIT_S = 20.0
-TOKEN = "of agents that change their mind"
 
 
 @pytest.fixture
@@ -39,24 +37,15 @@ def standing() -> StandingRobot:
 
 
 @pytest.fixture
-def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    yield from served(robot)
-
-
-@pytest.fixture
 def calm(standing: StandingRobot) -> Iterator[ConsoleServer]:
-    yield from served(standing)
-
-
-def served(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    server = ConsoleServer(robot, ConsoleSettings(port=0))
+    server = ConsoleServer(standing, ConsoleSettings(port=0))
     server.update(stands=True)
     yield server
     server.close()
 
 
 def settings(console: ConsoleServer) -> AgentSettings:
-    return AgentSettings(ConsoleAddress(console.url), Envelope(None), "say: turn left", haste=1000.0)
+    return agent_settings(console, Envelope(None), haste=1000.0)
 
 
 def taking_back(number: object) -> dict[str, Any]:
@@ -131,10 +120,7 @@ def test_a_goal_withdrawn_before_it_begins_does_not_begin(
 
 
 def test_over_http_a_session_outlives_withdrawn_calls(calm: ConsoleServer) -> None:
-    ports: list[int] = []
-    given = (settings(calm), note_nothing, ConsoleSettings(port=0), TOKEN, ports.append)
-    threading.Thread(target=serve_http, args=given, daemon=True).start()
-    url = f"http://127.0.0.1:{wait_until(lambda: ports, 'the server')[0]}/mcp"
+    url = serve_agents(settings(calm))
     moments = random.Random(3)
 
     async def run() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import h11
@@ -15,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.protocol import Protocol
 
 from outrider.console.protocols.connections import MAX_FRAMES_PER_S, MAX_HEADERS, READ_BYTES
-from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.server import ConsoleServer
 
 CHUNK = b"1\r\nx\r\n"
 KEY = bytes(4)
@@ -30,18 +29,6 @@ FLOODS = {
     "full pings": b"\x89\xfd" + KEY + bytes(125),
     "empty parts": b"\x00\x80" + KEY,
 }
-
-
-@pytest.fixture
-def robot() -> FakeRobot:
-    return FakeRobot()
-
-
-@pytest.fixture
-def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    console = ConsoleServer(robot, ConsoleSettings(port=0))
-    yield console
-    console.close()
 
 
 def answer(server: ConsoleServer, path: str, fields: bytes, body: bytes = b"") -> bytes:

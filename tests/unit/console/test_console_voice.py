@@ -25,13 +25,6 @@ NUM_HEARD = 50
 
 
 @pytest.fixture
-def engine() -> FakeEngine:
-    made = FakeEngine()
-    made.may_end.set()
-    return made
-
-
-@pytest.fixture
 def server(robot: FakeRobot, engine: FakeEngine, limits: ConsoleLimits) -> Iterator[ConsoleServer]:
     made = ConsoleServer(robot, ConsoleSettings(port=0, limits=limits), engine=engine)
     yield made

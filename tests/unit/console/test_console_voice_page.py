@@ -22,13 +22,6 @@ NO_MICROPHONE = "navigator.mediaDevices.getUserMedia = async () => { throw new E
 
 
 @pytest.fixture
-def engine() -> FakeEngine:
-    made = FakeEngine()
-    made.may_end.set()
-    return made
-
-
-@pytest.fixture
 def server(robot: FakeRobot, engine: FakeEngine) -> Iterator[ConsoleServer]:
     made = ConsoleServer(robot, ConsoleSettings(port=0), engine=engine)
     yield made

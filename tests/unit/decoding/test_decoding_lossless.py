@@ -11,7 +11,7 @@ import pytest
 from cloud_machine import HASTY
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.schedules import outages, schedules, worlds
+from support.schedules import schedules, worlds, worlds_of
 from support.toys import greedy_token_after, own_text, request, toy_pair
 
 from outrider.core.errors import Cancelled
@@ -24,9 +24,7 @@ from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
-from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES
-from outrider.wire.codec import encode, wire_bytes
 
 DRAFTERS = (
     ("model",),
@@ -121,15 +119,7 @@ quick_edges = st.builds(
     step_s=st.sampled_from([None, 0.08]),
     exit_fractions=st.just((0.2, 0.5, 0.8)),
 )
-near_worlds = st.builds(
-    VirtualWorld,
-    frame_bytes=st.just(lambda frame: wire_bytes(encode(frame))),
-    compute=quick_edges,
-    uplink=near,
-    downlink=near,
-    outages=outages.map(tuple),
-    seed=st.integers(0, 1000),
-)
+near_worlds = worlds_of(quick_edges, near)
 
 
 @pytest.mark.lengthy
