@@ -149,7 +149,7 @@ def test_chinese_leaves_out_the_tens(said: str, intent: str) -> None:
     assert intents(said) == [intent]
 
 
-USES = ("correction", ("polite_before", "firsts"), "polite_after")
+USES = ("correction", ("polite_before", "requests", "firsts"), ("polite_after", "requests_after"))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -133,6 +133,8 @@ class Clauses(Motions):
             return group == "again" and isinstance(previous, p.Forget | p.Where)
         if group == "again":
             return corrected or isinstance(previous, p.Find)
+        if group == "return_after":
+            return isinstance(previous, p.Find)
         if group == "described":
             return described
         return corrected or group == bare
@@ -333,6 +335,7 @@ _BUILDERS: dict[str, _Builder] = {
     "stop": _always(p.Stop()),
     "home": _always(p.Home()),
     "return": _always(p.Return()),
+    "return_after": _always(p.Return()),
     "see": _always(p.See()),
     "did": _always(p.Did()),
     "forget_all": _always(p.Forget()),

@@ -339,9 +339,8 @@ def _english_things() -> frozenset[str]:
 
 @cache
 def _foreign() -> frozenset[str]:
-    """Return verbs and words such as "then" of the other languages that are not English words."""
+    """Return verbs, polite words and the like of the other languages that are not English words."""
     books = [phrasebook(language) for language in LANGUAGES if language != "en"]
-    words = (
-        word for book in books for entry in (*book.verbs, *book.spoken("then")) for word in entry.split()
-    )
+    entries = ((*book.verbs, *book.spoken("then"), *book.spoken("polite_after")) for book in books)
+    words = (word for entry in itertools.chain(*entries) for word in entry.split())
     return frozenset(words) - phrasebook("en").lexicon - phrasebook("en").unmended

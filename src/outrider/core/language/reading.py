@@ -169,12 +169,12 @@ class Reading:
         """Return the plan of the sentence with its spelling corrected; None if that makes no plan either.
 
         Raises InstructionError for a plan that acts, to have it confirmed. An order never becomes a
-        question, and nothing does by correcting words of `kept`.
+        question, and nothing does by correcting words of `kept`. "Wher is it" asks where rather than when.
         """
-        plans = (entry for entry in self._mended(kept) if not (is_order and entry[1].only_answers))
-        text, plan = next(plans, ("", None))
-        if plan is None:
+        plans = [entry for entry in self._mended(kept) if not (is_order and entry[1].only_answers)]
+        if not plans:
             return None
+        text, plan = min(plans, key=lambda entry: any(isinstance(step, Ask) for step in entry[1].steps))
         if plan.only_answers:
             return replace(plan, notes=(*plan.notes, f'read as "{text}"'))
         quoted = shortened(self.sentence)

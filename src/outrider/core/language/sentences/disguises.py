@@ -89,4 +89,4 @@ def _orders_as_one(book: Phrasebook) -> re.Pattern[str]:
     )
     entry = "|".join(map(re.escape, polite))
     stop = "|".join(order.replace(WORD_BEGINS, "") for order in orders)
-    return re.compile(re.sub(r"\\?[ ']", "", rf"(?:{entry})*(?:{stop})(?:{stop}|{entry})*"))
+    return re.compile(re.sub(r"\\?(?: |'\??)", "", rf"(?:{entry})*(?:{stop})(?:{stop}|{entry})*"))

@@ -25,7 +25,8 @@ def slips(reading: Reading) -> bool:
     letters, or a key next to the right one.
     """
     book, words = reading.book, [token.word for token in reading.tokens]
-    strange = {word for word in words if word.isalpha()} - _known()
+    said = reading.plain_words or words  # the French "stp" is "s'il te plaît" where more is said
+    strange = {word for word in said if word.isalpha()} - _known()
     if not strange:
         return False
     clauses = filter(None, (without_politeness(book, clause) for clause in between_signs(words)))

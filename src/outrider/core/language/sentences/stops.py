@@ -15,6 +15,7 @@ from outrider.core.language.reading import Reading, knows_nothing
 from outrider.core.language.refusals import MAX_CHARACTERS, MAX_READ, MAX_WORDS
 from outrider.core.language.sentences.disguises import is_written_as_one, undrawn, unveiled
 from outrider.core.language.sentences.slips import respelt, slips
+from outrider.core.language.words.phrase_group import PhraseGroup
 from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.words.signs import PUNCTUATION, plain, visible
 from outrider.core.language.words.stop_phrases import (
@@ -142,11 +143,15 @@ def _openings(sentence: str) -> Iterator[tuple[Phrasebook, list[str]]]:
 
 
 def _begins_with_a_wait(book: Phrasebook, words: Sequence[str]) -> bool:
-    waits = next(group for group in book.groups if group.name == "wait")
     text = " ".join([*words, ""])
     corrects = book.correction.match(text)
     first = corrects.end() if corrects else 0
-    return any(match.start() == first for match in waits.found_in(text))
+    return any(match.start() == first for match in _waits(book).found_in(text))
+
+
+def _waits(book: Phrasebook) -> PhraseGroup:
+    """Return the orders to wait of a language."""
+    return next(group for group in book.groups if group.name == "wait")
 
 
 def _steps(reading: Reading) -> tuple[Step, ...] | None:
@@ -208,17 +213,20 @@ def _breaks_in(reading: Reading) -> bool:
 
     A phrase of one word counts only after an order, "turn left enough" but not "is that enough", and if at
     most a name or the like follows. After a word such as "then" the phrase is a step, after an article a
-    thing: "find the emergency stop".
+    thing: "find the emergency stop". In an order to wait it may be how long: "wait one minute".
     """
     book = reading.book
     words = without_politeness(book, [token.word for token in reading.tokens])
     text = no_orders(book).sub("", f"{' '.join(words)} ")
     if "?" in words[-1:] or len(words) > MAX_WORDS:
         return False
+    waits = list(_waits(book).found_in(text))
     for match in stop_phrases(book).found_in(text):
         before = text[: match.start()].split()
         after = text[match.end() :].split()
         if not before or _is_denied(before) or _leads_on(book, before) or len(after) > _MAX_AFTER:
+            continue
+        if any(wait.start() < match.start() and match.end() <= wait.end() for wait in waits):
             continue
         long = is_long(book, match[0])
         if after and (_goes_on(book, match) if long else not _is_addressed(book, match[0], after)):

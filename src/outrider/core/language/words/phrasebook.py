@@ -109,9 +109,7 @@ class Phrasebook:
 
     @cached_property
     def refused(self) -> re.Pattern[str]:
-        """An expression for phrases that are understood but refused;
-        its groups are keys of `clauses.WHY_REFUSED`.
-        """
+        """An expression for phrases that are refused; its groups are keys of `clauses.WHY_REFUSED`."""
         refused = self._data["refused"].items()
         patterns = ((why, "|".join(map(self._without_slots, phrases))) for why, phrases in refused)
         return re.compile("|".join(f"(?P<{why}>{pattern})" for why, pattern in patterns))
@@ -124,7 +122,8 @@ class Phrasebook:
     @cached_property
     def polite_before(self) -> re.Pattern[str]:
         """An expression for words that may begin a clause without changing its step."""
-        return re.compile(f"(?:{self._any((*self._data['polite_before'], *self._data['firsts']))})+")
+        lists = (self._data[use] for use in ("polite_before", "requests", "firsts"))
+        return re.compile(f"(?:{self._any(itertools.chain(*lists))})+")
 
     @cached_property
     def first(self) -> re.Pattern[str]:
@@ -135,7 +134,8 @@ class Phrasebook:
     @cached_property
     def polite_after(self) -> re.Pattern[str]:
         """An expression for polite words that may end a sentence."""
-        return re.compile(f"(?:{self._any(self._data['polite_after'])})+$")
+        lists = (self._data[use] for use in ("polite_after", "requests_after"))
+        return re.compile(f"(?:{self._any(itertools.chain(*lists))})+$")
 
     @cached_property
     def request(self) -> re.Pattern[str]:
@@ -274,9 +274,10 @@ class Phrasebook:
         return groups
 
     def _any(self, entries: Iterable[str]) -> str:
-        """Return an expression for any of the words, the longest first."""
-        words = sorted((plain(entry) for entry in entries), key=len, reverse=True)
-        return "|".join("".join(f"{re.escape(w)} " for w in self._spelt(entry)) for entry in words)
+        """Return an expression for any of the words, the longest first; apostrophes may be left out."""
+        words = sorted(dict.fromkeys(map(plain, entries)), key=len, reverse=True)
+        spelt = ("".join(f"{re.escape(w)} " for w in self._spelt(entry)) for entry in words)
+        return "|".join(spelt).replace("'", "'?")
 
     def _spelt(self, entry: str) -> list[str]:
         return [token.word for token in self.tokens(entry)] if self.is_unspaced else entry.split()

@@ -20,6 +20,8 @@ _FACES = (
 _UNSAID = frozenset([*'"“”„«»¿¡:', *"👍👋🙏", *"🏻🏼🏽🏾🏿", *map(chr, _FACES)])
 """Signs that say nothing: quotation marks, faces, and hands that greet, thank or agree."""
 _TOKEN = r"[^\W\d_]+(?:['-][^\W\d_]+)*|\S"
+_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[´`ʼ′＇‘](?=[^\W\d_])")
+"""What people type for an apostrophe where none is on their keyboard, between letters."""
 _JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W_])")
 _DIGRAPH = re.compile("([aou])e")
 
@@ -39,7 +41,7 @@ class Tokenizer:
 
     def tokens(self, sentence: str) -> list[Token]:
         """Return the words, numbers and signs in order, without signs that say nothing."""
-        signs = sentence.translate(_SIGNS_IN_WORDS)
+        signs = _APOSTROPHE.sub("'", sentence.translate(_SIGNS_IN_WORDS))
         signs = _JOINT.sub(" ", signs) if "parted" in self._kinds else signs
         split = [Token(self._spelling(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
         split = [token for token in split if token.word and token.word not in _UNSAID]
