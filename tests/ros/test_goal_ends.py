@@ -18,6 +18,7 @@ from outrider.core.errors import Cancelled
 from outrider.core.values import Decoded, DecodeRequest, Verified
 from outrider.nodes.navigator.goal_slot import GoalSlot
 from outrider.nodes.navigator.navigator_node import STOP_REQUESTED, NavigatorNode
+from outrider.runtime.mission.robot_side import GoalError
 from outrider.runtime.wiring.robot_pair import Edge
 
 pytestmark = pytest.mark.ros
@@ -56,8 +57,8 @@ def test_a_stop_that_comes_just_as_a_goal_is_accepted_ends_it(scripted: Any, cli
     navigator, decoder, base = scripted
 
     class Interrupted(GoalSlot):
-        def take(self) -> bool:
-            is_taken = super().take()
+        def take(self, num_stops: int) -> bool:
+            is_taken = super().take(num_stops)
             assert navigator._on_goal(Navigate.Goal(instruction="stop")) is GoalResponse.ACCEPT
             return is_taken
 
@@ -66,6 +67,15 @@ def test_a_stop_that_comes_just_as_a_goal_is_accepted_ends_it(scripted: Any, cli
     result = goals.result(goals.send("find the red chair"))
     assert (result.error_code, result.message) == (Navigate.Result.CANCELLED, STOP_REQUESTED)
     assert not decoder.prompts and not base.is_moving()
+
+
+def test_a_stop_that_comes_while_a_goal_is_being_read_ends_it() -> None:
+    slot = GoalSlot()
+    num_stops = slot.num_stops
+    slot.stop(GoalError.CANCELLED, STOP_REQUESTED)
+    assert slot.take(num_stops) and slot.stopped == (GoalError.CANCELLED, STOP_REQUESTED)
+    slot.release()
+    assert slot.take(slot.num_stops) and slot.stopped is None
 
 
 def test_a_cancellation_stops_the_robot_though_the_goal_s_worker_is_busy(

@@ -183,6 +183,21 @@ def test_a_worker_that_is_late_moves_nothing_after_a_stop() -> None:
     assert side.texts.messages[-1].action == "move forward small", "the next goal moves the robot"
 
 
+def test_a_late_cancellation_of_another_goal_withdraws_nothing() -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    side.texts = side.tokens = side.plans = Told()
+    show(side, node, 1)
+    before, running = [lambda _: None, lambda _: None]
+    side.begin_goal(running)
+    side.withdraw("the goal was cancelled", before)
+    moves = StepUpdate("s", 1, StepState.FINISHED, action="move forward small", action_complete=True)
+    side.publish_step(moves)
+    side.withdraw("the goal was cancelled", running)
+    side.publish_step(replace(moves, step=2))
+    assert [message.step for message in side.texts.messages] == [1, 1]
+
+
 def test_nothing_moves_while_a_topic_is_not_what_it_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
     node: Any = ClockOnly()
     side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)

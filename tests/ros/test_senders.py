@@ -220,7 +220,7 @@ def test_a_goal_that_is_dropped_as_it_is_accepted_does_not_keep_the_next_one_out
 def test_the_slot_of_an_accepted_goal_is_freed_by_checks_only_if_it_never_starts() -> None:
     slot = GoalSlot()
     for begins in (True, False):
-        assert slot.take() and not slot.take()
+        assert slot.take(0) and not slot.take(0)
         if begins:
             slot.start()
         for _ in range(MAX_CHECKS - 1):

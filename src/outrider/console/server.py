@@ -297,7 +297,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(WAITING)
     except (OSError, OverflowError, UnicodeError) as error:  # also for an invalid host name, such as `a..b`
         raise ConfigError(
-            f"the console cannot listen at {host}, port {port} ({cause_of(error)}): choose others"
+            f"the console cannot listen at {host}, port {port} ({cause_of(error)}): "
+            "choose another host or port"
         ) from None
     return listener
 

@@ -68,7 +68,7 @@ def read_tasks(folder: Path) -> list[FrameTask]:
         lines = read_text(index).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{index} cannot be read ({cause_of(error)}): give a folder with {INDEX_FILE}"
+            f"{index}: cannot be read ({cause_of(error)}); give a folder with {INDEX_FILE}"
         ) from error
     tasks: list[FrameTask] = []
     for number, line in enumerate(lines, 1):

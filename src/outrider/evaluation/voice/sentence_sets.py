@@ -82,7 +82,10 @@ def read_sentences(folder: Path) -> tuple[Vocabulary, dict[str, list[Sentence]]]
 
 
 def _read_all(file: Path) -> list[Sentence]:
-    sentences = list(_read(file))
+    try:
+        sentences = list(_read(file))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} cannot be read ({cause_of(error)}): restore the file") from error
     if not sentences:
         raise ConfigError(f"{file} holds no sentences: write at least one into it")
     return sentences

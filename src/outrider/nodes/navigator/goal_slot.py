@@ -33,7 +33,7 @@ class GoalSlot:
 
     rclpy silently drops an accepted goal whose client has gone before the answer. A regular call of `check`
     frees the slot then; otherwise no other goal would ever be accepted. `stopped` is why the goal must end,
-    None while it may continue.
+    None while it may continue. `num_stops` counts all stops.
     """
 
     def __init__(self) -> None:
@@ -41,19 +41,25 @@ class GoalSlot:
         self._checks_left = 0
         self.is_taken = False
         self.stopped: tuple[GoalError, str] | None = None
+        self.num_stops = 0
 
-    def take(self) -> bool:
-        """Take the slot, for a goal that may continue. Returns whether it was free."""
+    def take(self, num_stops: int) -> bool:
+        """Take the slot, for a goal that came when there had been `num_stops`. Returns whether it was free.
+
+        A stop that came since, while the goal was being read, stops it.
+        """
         with self._lock:
             was_free, self.is_taken = not self.is_taken, True
             if was_free:
-                self._checks_left, self.stopped = MAX_CHECKS, None
+                self._checks_left = MAX_CHECKS
+                if num_stops == self.num_stops:
+                    self.stopped = None
             return was_free
 
     def stop(self, error: GoalError, reason: str) -> None:
         """Record that the goal in the slot must end, even if it has not started."""
         with self._lock:
-            self.stopped = error, reason
+            self.stopped, self.num_stops = (error, reason), self.num_stops + 1
 
     def start(self) -> None:
         """Record that the goal has started."""

@@ -216,8 +216,7 @@ class NavigatorNode(OutriderNode):
 
     def _on_cancel(self, goal: Any) -> CancelResponse:
         """Stop the robot at once. The goal's worker may be busy, and ends it a little later."""
-        if not says_to_stop(goal.request.instruction):
-            self._robot.withdraw("the goal was cancelled")
+        self._robot.withdraw("the goal was cancelled", goal.publish_feedback)
         return CancelResponse.ACCEPT
 
     def cleanup(self) -> None:
@@ -254,11 +253,12 @@ class NavigatorNode(OutriderNode):
 
         A stop is always accepted and ends the running goal at once, even if it only begins the sentence.
         """
+        num_stops = self._slot.num_stops
         if says_to_stop(request.instruction):
             self._end_goal(GoalError.CANCELLED, STOP_REQUESTED)
             return GoalResponse.ACCEPT
         # Freed once the goal has ended: another goal may come before this one starts.
-        if self._active and self._slot.take():
+        if self._active and self._slot.take(num_stops):
             self._sensors_were_read.clear()
             self._goal_accepted.trigger()
             return GoalResponse.ACCEPT

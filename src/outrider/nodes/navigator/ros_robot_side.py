@@ -196,12 +196,8 @@ class RosRobotSide:
 
     def stands_after(self, stamp_s: float, timeout_s: float) -> bool:
         """Whether odometry measured after a time shows that the robot stands; waits for that."""
-        deadline_s = time.monotonic() + timeout_s
         with self._changed:
-            while not self._has_shown_standstill(stamp_s):
-                if not self._changed.wait(deadline_s - time.monotonic()):
-                    return False
-            return True
+            return self._changed.wait_for(lambda: self._has_shown_standstill(stamp_s), timeout_s)
 
     def _has_shown_standstill(self, stamp_s: float) -> bool:
         return self._odometry is not None and self._odometry.stamp_s > stamp_s and self._odometry.stands
@@ -266,9 +262,11 @@ class RosRobotSide:
             self._feedback = self._update = None
             self.plans.publish(step_messages.progress_message(self._progress, running=False))
 
-    def withdraw(self, reason: str) -> None:
-        """Withdraw the last update, if any. The goal's worker, which may be late, moves nothing any more."""
+    def withdraw(self, reason: str, feedback: Callable[[Any], None] | None = None) -> None:
+        """Withdraw the last update; a late worker moves nothing any more. `feedback`: only of this goal."""
         with self._changed:
+            if feedback not in (None, self._feedback):
+                return
             self._may_move = False
             if self._update is not None:
                 last = self._update

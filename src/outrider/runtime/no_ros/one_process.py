@@ -40,6 +40,9 @@ from outrider.runtime.reports.live_view import LiveView
 from outrider.runtime.reports.stages import GOAL, Stages, first_motion_s
 from outrider.runtime.reports.verdict import with_reason
 
+SIGNAL_S = 0.05
+"""The time in which a signal that has just come is noticed."""
+
 if TYPE_CHECKING:
     from outrider.runtime.datasets.held_out import Pair
     from outrider.runtime.reports.report import RunRecord
@@ -117,7 +120,7 @@ def _loaded(demo: _Demo, stopping: threading.Event) -> Pair | None:
     """Returns both models; None if a signal came first, which aborts the loading."""
     try:
         with interrupted_by_signals(), Pulse("loading both models"):
-            return None if stopping.is_set() else demo.load()
+            return None if stopping.wait(SIGNAL_S) else demo.load()
     except KeyboardInterrupt:
         stopping.set()
     except Exception:  # a library may turn the interrupt into another exception
