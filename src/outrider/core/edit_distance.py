@@ -29,8 +29,8 @@ class Spellings:
     def near(self, word: str) -> tuple[str, ...]:
         """Return the nearest two words within the number of typing errors that is likely.
 
-        On a tie, words with the same first letter come first, then those with the same last one, because
-        errors there are rare; then earlier words.
+        On a tie, words with the same first and last letter come first, because errors there are rare; then
+        earlier words.
         """
         if word not in self._near:
             if len(self._near) >= _MAX_KEPT:
@@ -53,7 +53,7 @@ def closest(word: str, choices: Iterable[str]) -> str:
     """Return the choice nearest to the word within the likely number of typing errors;
     empty if there is none.
 
-    On a tie, the same first letter counts most, then the same last one, because errors there are rare.
+    On a tie, the one with the same first and last letter wins, because errors there are rare.
     """
     most = _most_slips(word)
     near = ((at, _letters(c), c) for at, c in enumerate(choices) if abs(len(c) - len(word)) <= most)
@@ -72,7 +72,7 @@ def _ranked(word: str, most: int, held: Iterable[tuple[int, int, str]]) -> Itera
         if (other & ~letters).bit_count() <= most and (letters & ~other).bit_count() <= most:
             slips = num_slips(word, c)
             if slips <= most:
-                yield slips, 2 * (c[0] != word[0]) + (c[-1] != word[-1]), at, c
+                yield slips, (c[0] != word[0]) + (c[-1] != word[-1]), at, c
 
 
 def num_slips(word: str, other: str) -> int:

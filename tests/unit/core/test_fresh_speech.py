@@ -57,6 +57,44 @@ def test_a_cry_of_pain_or_a_warning_of_a_collision_stops(said: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
+        *("dnt move", "dotn move", "dnt touch me", "doont move", "dnt", "top it", "top now", "please top"),
+        *("park!", "rex park", "attention gaffe", "turn left, ow", "geh zum Tisch, autsch"),
+    ],
+)
+def test_a_misspelt_stop_still_stops(said: str) -> None:
+    assert says_to_stop(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("wow", "oh wow", "aww", "eww", "owl", "find the owl", "aye", "auch zum tisch", "au revoir"),
+        *("au jardin", "tourne à gauche, au revoir", "tu rentres dans la cuisine", "te vas a dar la vuelta"),
+        *("vas a tirar a la izquierda", "it went over the table", "park at the red chair", "go to the park"),
+    ],
+)
+def test_what_only_resembles_a_cry_or_a_warning_does_not_stop(said: str) -> None:
+    assert not says_to_stop(said)
+
+
+@pytest.mark.parametrize(
+    ("said", "becomes"),
+    [
+        ("go to the suite", "find(suite)"),
+        ("find the nun", "find(nun)"),
+        ("find the book on cooking", "find(book on cooking)"),
+        ("find the chair against the wall", "find(chair against the wall)"),
+        ("drive against the wall", "refused"),
+        ("atrás", "refused"),
+    ],
+)
+def test_a_name_with_a_word_of_another_use_is_understood(said: str, becomes: str) -> None:
+    assert intent(said) == becomes
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
         "theres a kid in the way",
         "youre going to hit it",
         "its not stopping",

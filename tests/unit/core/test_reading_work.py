@@ -140,7 +140,7 @@ def test_the_nearest_word_is_found_as_if_all_were_compared(language: str) -> Non
         word = "".join(letters)
         most = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
         ranks = [
-            (num_slips(word, one), 2 * (one[0] != word[0]) + (one[-1] != word[-1]), one)
+            (num_slips(word, one), (one[0] != word[0]) + (one[-1] != word[-1]), one)
             for one in words
             if abs(len(one) - len(word)) <= most
         ]
