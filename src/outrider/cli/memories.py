@@ -19,6 +19,12 @@ app = Commands(
 )
 
 
+OnlyPrivate = Annotated[
+    bool | None, typer.Option("--private/--shareable", help="Only memories of this visibility.")
+]
+Since = Annotated[str, typer.Option(help="Only memories of this last period, such as 30m, 12h or 7d.")]
+
+
 @app.command("add", epilog='Example:  outrider memory add "my keys hang by the door"')
 def memory_add(
     context: typer.Context,
@@ -44,12 +50,8 @@ def memory_add(
 @app.command("list", epilog="Example:  outrider memory list --since 7d --private")
 def memory_list(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number, the newest first.")] = 20,
-    private: Annotated[
-        bool | None, typer.Option("--private/--shareable", help="Only memories of this visibility.")
-    ] = None,
-    since: Annotated[
-        str, typer.Option(help="Only memories of this last period, such as 30m, 12h or 7d.")
-    ] = "",
+    private: OnlyPrivate = None,
+    since: Since = "",
     store: Store = "",
     store_key_file: StoreKey = "",
 ) -> None:
@@ -65,12 +67,8 @@ def memory_search(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="A question or a topic.")],
     limit: Annotated[int, typer.Option(min=1, help="Maximum number, the best first.")] = 3,
-    private: Annotated[
-        bool | None, typer.Option("--private/--shareable", help="Only memories of this visibility.")
-    ] = None,
-    since: Annotated[
-        str, typer.Option(help="Only memories of this last period, such as 30m, 12h or 7d.")
-    ] = "",
+    private: OnlyPrivate = None,
+    since: Since = "",
     near: Annotated[
         tuple[float, float] | None, typer.Option(help="Only memories near x and y, in metres.")
     ] = None,

@@ -59,7 +59,7 @@ class Ending:
     def __init__(self) -> None:
         self.requested = threading.Event()
         self.status = 0
-        self._is_signalled = False
+        self._is_signalled = False  # at once; a handler sets `requested` a moment later
         self._interrupts = False
         on_ending_signals(self._on_signal)
         threading.excepthook = self._on_thread_error

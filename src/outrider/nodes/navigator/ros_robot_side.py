@@ -263,7 +263,7 @@ class RosRobotSide:
             self.plans.publish(step_messages.progress_message(self._progress, running=False))
 
     def withdraw(self, reason: str, feedback: Callable[[Any], None] | None = None) -> None:
-        """Withdraw the last update; a late worker moves nothing any more. `feedback`: only of this goal."""
+        """Withdraw the update and move nothing until the next goal; with a `feedback`, if its goal runs."""
         with self._changed:
             if feedback not in (None, self._feedback):
                 return

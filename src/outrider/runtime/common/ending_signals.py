@@ -40,7 +40,7 @@ PARENT_VARIABLE = "OUTRIDER_PARENT_PID"
 # Signals within this time of the first repeat its request: a terminal, a shell, a service manager and an
 # impatient person may each send one.
 REPEATED_S = 1.0
-# How long an end at once waits for the output to be written: nothing may be reading it.
+# How long `_end_at_once` waits for buffered output to be written. Nothing may be reading it.
 FLUSH_S = 0.5
 
 Handler = Callable[[int, FrameType | None], Any]
