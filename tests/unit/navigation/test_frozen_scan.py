@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -111,3 +112,22 @@ def test_scans_that_come_before_odometry_are_compared_with_that_of_their_own_mom
         moved_s, told_s = min(now_s, 0.5), min(known_s, 0.5)
         scan = wall_scan(2.0 - 0.5 * moved_s, now_s)
         assert not watch.sees(scan, at(mps * told_s, rps * told_s, known_s))
+
+
+@pytest.mark.parametrize("period_s", [0.05, 0.1, 0.2, 0.3, 0.45])
+@pytest.mark.parametrize(("mps", "rps"), [(0.5, 0.0), (0.0, 1.5), (0.5, -1.5)])
+def test_a_scan_from_just_before_the_robot_started_or_just_after_it_stopped_is_not_frozen(period_s, mps, rps):
+    """A busy machine looks seldom, and at a scan a moment older than its odometry."""
+    for begins_s, late_s in product(np.arange(0.5, 1.0, 0.04), (0.0, 0.02, 0.04)):
+        watch = FrozenScan()
+
+        def moved_s(time_s, begins_s=begins_s):
+            return min(max(0.0, time_s - begins_s), 0.6)
+
+        for now_s in np.arange(0.0, 3.0, period_s):
+            seen_s = moved_s(now_s - late_s)
+            scan = wall_scan(2.0, now_s - late_s, 1.0)
+            shifted = np.asarray(scan.ranges) - 0.01 * seen_s  # any motion changes every bit
+            scan = replace(scan, ranges=tuple(shifted.tolist()))
+            told = at(mps * moved_s(now_s), rps * moved_s(now_s), float(now_s))
+            assert not watch.sees(scan, told), (begins_s, late_s, now_s)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 
@@ -28,12 +29,13 @@ class FrozenScan:
 
     Walls along the way and free space do not change, so they are no evidence. Nor is odometry that is newer
     than the scan: the robot may have moved since. The pose of a newer scan is known once odometry has
-    caught up.
+    caught up. A scan between two measurements of odometry may be from any pose between theirs: the robot
+    may have just started or stopped.
     """
 
     def __init__(self) -> None:
         self._first: RangeScan | None = None
-        self._before: Pose2D | None = None
+        self._before: tuple[Pose2D, ...] = ()
         self._track = OdometryTrack()
         self._part, self._mirrored, self._turned = _FrozenPart(), MirroredScan(), TurnedScan()
         self._unjudged: RangeScan | None = None
@@ -54,16 +56,16 @@ class FrozenScan:
         """Whether this scan is frozen. Call it at every use of a scan."""
         self._track.take(odometry)
         if self._first is None or not _is_same(self._first, scan):
-            self._first, self._before = scan, None
-        if self._before is None and self._first.stamp_s <= odometry.stamp_s:
-            self._before = self._track.pose_at(self._first.stamp_s) or odometry.pose
+            self._first, self._before = scan, ()
+        if not self._before and self._first.stamp_s <= odometry.stamp_s:
+            self._before = self._track.poses_around(self._first.stamp_s) or (odometry.pose,)
         self._judge_part(scan, odometry)
-        pose = self._track.pose_at(scan.stamp_s)
-        if self._part.is_frozen or pose is None or self._before is None:
-            return self._part.is_frozen
+        if self._part.is_frozen:
+            return True
         if scan.stamp_s - self._first.stamp_s <= REPEATED_S:
             return False
-        return len(_moved_rays(scan, self._before, pose, MOVED_M)) >= MOVED_POINTS
+        poses = self._track.poses_around(scan.stamp_s)
+        return len(_moved_rays(scan, self._before, poses, MOVED_M)) >= MOVED_POINTS
 
     def _judge_part(self, scan: RangeScan, odometry: Odometry) -> None:
         """Check a scan for the other faults, once odometry has caught up: its pose must be known well."""
@@ -71,7 +73,7 @@ class FrozenScan:
         if self._unjudged.stamp_s <= odometry.stamp_s:
             pose = self._track.pose_at(self._unjudged.stamp_s)
             if pose is not None:
-                self._part.see(self._unjudged, pose)
+                self._part.see(self._unjudged, self._track.poses_around(self._unjudged.stamp_s))
                 self._mirrored.see(self._unjudged, pose)
                 self._turned.see(self._unjudged, pose)
             self._unjudged = None
@@ -84,7 +86,7 @@ class _FrozenPart:
     """
 
     def __init__(self) -> None:
-        self._then: tuple[RangeScan, Pose2D] | None = None
+        self._then: tuple[RangeScan, tuple[Pose2D, ...]] | None = None
         self._since_s: float | None = None
 
     @property
@@ -92,21 +94,21 @@ class _FrozenPart:
         """Whether a part of the last scan repeated an earlier one."""
         return self._since_s is not None
 
-    def see(self, scan: RangeScan, pose: Pose2D) -> None:
-        """Take a scan and its pose."""
+    def see(self, scan: RangeScan, poses: tuple[Pose2D, ...]) -> None:
+        """Take a scan and the poses between which it was taken."""
         then = self._then
         if self._since_s is not None and not 0.0 <= scan.stamp_s - self._since_s <= PART_S:
             then = None
         if then is None or len(then[0].ranges) != len(scan.ranges):
-            self._then, self._since_s = (scan, pose), None
+            self._then, self._since_s = (scan, poses), None
             return
-        rays = _moved_rays(*then, pose, PART_MOVED_M)
+        rays = _moved_rays(*then, poses, PART_MOVED_M)
         if len(rays) >= PART_POINTS:
             same = np.asarray(scan.ranges)[rays] == np.asarray(then[0].ranges)[rays]
             if np.mean(same) > PART_SHARE:
                 self._since_s = scan.stamp_s if self._since_s is None else self._since_s
             else:
-                self._then, self._since_s = (scan, pose), None
+                self._then, self._since_s = (scan, poses), None
 
 
 def _is_same(first: RangeScan, scan: RangeScan) -> bool:
@@ -115,18 +117,31 @@ def _is_same(first: RangeScan, scan: RangeScan) -> bool:
     return np.array_equal(np.array(first.ranges), np.array(scan.ranges), equal_nan=True)
 
 
-def _moved_rays(scan: RangeScan, before: Pose2D, now: Pose2D, least_m: float) -> Points:
-    """Returns the rays (N,) whose points the motion moves by more than `least_m` across their surface."""
+def _moved_rays(
+    scan: RangeScan, befores: tuple[Pose2D, ...], nows: tuple[Pose2D, ...], least_m: float
+) -> Points:
+    """Returns the rays (N,) whose points move by more than `least_m` across their surface.
+
+    They do from each of the poses before to each of the poses now. No pose known, no ray has moved.
+    """
     points, rays = hit_points(scan)
-    if len(points) < 2:
+    if len(points) < 2 or not befores or not nows:
         return rays[:0]
     along = np.diff(points, axis=0)
     length = np.hypot(along[:, 0], along[:, 1])
     surface = (np.diff(rays) == 1) & (length < NEIGHBOURS_M) & (length > 0.0)
+    across = np.full(int(surface.sum()), math.inf)
+    for before, now in product(befores, nows):
+        moves = _moves(points[:-1][surface], before, now)
+        cross = along[surface, 0] * moves[:, 1] - along[surface, 1] * moves[:, 0]
+        across = np.minimum(across, np.abs(cross) / length[surface])
+    return rays[:-1][surface][across > least_m]
+
+
+def _moves(points: Points, before: Pose2D, now: Pose2D) -> Points:
+    """Returns by how much points (N, 2) on the base move against it as the base moves."""
     ahead_m, left_m = now.x - before.x, now.y - before.y
     cos, sin = math.cos(before.yaw), math.sin(before.yaw)
     moved = np.array([ahead_m * cos + left_m * sin, left_m * cos - ahead_m * sin])
     turned = wrap_angle(now.yaw - before.yaw)
-    moves = moved + turned * np.stack([-points[:-1, 1], points[:-1, 0]], axis=1)
-    across = np.abs(along[:, 0] * moves[:, 1] - along[:, 1] * moves[:, 0])[surface] / length[surface]
-    return rays[:-1][surface][across > least_m]
+    return moved + turned * np.stack([-points[:, 1], points[:, 0]], axis=1)

@@ -38,17 +38,24 @@ class OdometryTrack:
 
     def pose_at(self, time_s: float) -> Pose2D | None:
         """Returns the pose at a time, interpolated between two measurements; None if it is not known."""
+        near = self._around(time_s)
+        return _between(*near, time_s) if len(near) == 2 else near[0].pose if near else None
+
+    def poses_around(self, time_s: float) -> tuple[Pose2D, ...]:
+        """Returns the measured poses before and after a time, or the only one near it; none if not known.
+
+        The robot may have started or stopped in between: at that time it can have been at either.
+        """
+        return tuple(odometry.pose for odometry in self._around(time_s))
+
+    def _around(self, time_s: float) -> tuple[Odometry, ...]:
+        """Returns the measurements before and after a time; the nearest one at the track's ends."""
         index = bisect_left(self._track, time_s, key=lambda odometry: odometry.stamp_s)
-        before = self._track[index - 1] if index > 0 else None
-        after = self._track[index] if index < len(self._track) else None
-        if before is not None and after is not None and after.stamp_s - before.stamp_s <= GAP_S:
-            return _between(before, after, time_s)
-        near = [
-            sample
-            for sample in (before, after)
-            if sample is not None and abs(sample.stamp_s - time_s) <= BEYOND_S
-        ]
-        return min(near, key=lambda sample: abs(sample.stamp_s - time_s)).pose if near else None
+        around = [self._track[i] for i in (index - 1, index) if 0 <= i < len(self._track)]
+        if len(around) == 2 and around[1].stamp_s - around[0].stamp_s <= GAP_S:
+            return (around[1],) if around[1].stamp_s == time_s else (around[0], around[1])
+        near = [sample for sample in around if abs(sample.stamp_s - time_s) <= BEYOND_S]
+        return (min(near, key=lambda sample: abs(sample.stamp_s - time_s)),) if near else ()
 
 
 def _between(before: Odometry, after: Odometry, time_s: float) -> Pose2D:
