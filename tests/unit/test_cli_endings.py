@@ -268,11 +268,11 @@ def test_what_is_read_no_more_ends_in_order_and_leaves_its_report(says, tmp_path
 LOST = """
 import threading
 from pathlib import Path
-from outrider.runtime.common.ending_signals import stopping_on_signals
+from outrider.runtime.common.ending_signals import stopping_on_signals, wait_for_ending
 stopping = threading.Event()
 with stopping_on_signals(stopping):
     print("ready", flush=True)
-    stopping.wait(60.0)
+    wait_for_ending(stopping)
     print("to nobody", flush=True)
     Path("report.json").write_text("whole")
 """
@@ -291,9 +291,29 @@ def test_what_loses_its_terminal_leaves_its_report(tmp_path):
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     os.close(its)
-    assert b"ready" in os.read(ours, 100)
-    os.close(ours)
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        assert terminal.readline() == b"ready\r\n"
     assert process.wait(60.0) == 0 and (tmp_path / "report.json").read_text() == "whole"
+
+
+UNINTERRUPTED = """
+import os, signal, threading
+from outrider.runtime.common.ending_signals import stopping_on_signals, wait_for_ending
+event, waits = threading.Event(), threading.Event()
+def send():
+    waits.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+with stopping_on_signals(event):
+    threading.Thread(target=send).start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    waits.set()
+    wait_for_ending(event)
+"""
+"""Another thread takes the signal: it does not interrupt the wait, as if it had come just before it."""
+
+
+def test_a_signal_that_does_not_interrupt_the_wait_for_it_ends_it_all_the_same():
+    assert subprocess.run([sys.executable, "-c", UNINTERRUPTED], timeout=60).returncode == 0
 
 
 WITHIN_WAIT = """

@@ -34,7 +34,7 @@ from outrider.evaluation.kills.kill_scene import (
     wait_for,
 )
 from outrider.nodes.common.process_exit import Ending
-from outrider.runtime.common.ending_signals import belonging_to_this_process
+from outrider.runtime.common.ending_signals import belonging_to_this_process, wait_for_ending
 from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.processes.ros_env import ros_environment
 from outrider.runtime.processes.supervisor import Supervisor
@@ -231,7 +231,7 @@ def run_supervisor(parameter_file: Path, names: Sequence[str]) -> None:
         for name in names:
             start_node(supervisor, name, parameter_file)
         print(json.dumps(supervisor.pids()), flush=True)
-        ending.requested.wait()
+        wait_for_ending(ending.requested)
 
 
 if __name__ == "__main__":

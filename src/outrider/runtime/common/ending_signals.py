@@ -40,6 +40,8 @@ PARENT_VARIABLE = "OUTRIDER_PARENT_PID"
 # Signals within this time of the first repeat its request: a terminal, a shell, a service manager and an
 # impatient person may each send one.
 REPEATED_S = 1.0
+# How late `wait_for_ending` may notice an event.
+POLL_S = 0.5
 # How long `_end_at_once` waits for buffered output to be written. Nothing may be reading it.
 FLUSH_S = 0.5
 
@@ -99,6 +101,16 @@ def set_in_handler(event: threading.Event) -> None:
     would wait forever.
     """
     _thread.start_new_thread(event.set, ())
+
+
+def wait_for_ending(event: threading.Event) -> None:
+    """Wait for an event that a signal handler sets.
+
+    A signal just before a wait does not interrupt it, and its handler runs only after the wait. So no wait
+    in the main thread may be without an end.
+    """
+    while not event.wait(POLL_S):
+        pass
 
 
 @contextlib.contextmanager

@@ -15,7 +15,12 @@ import sys
 import threading
 import time
 
-from outrider.runtime.common.ending_signals import ENDING_SIGNALS, on_ending_signals, when_parent_ends
+from outrider.runtime.common.ending_signals import (
+    ENDING_SIGNALS,
+    POLL_S,
+    on_ending_signals,
+    when_parent_ends,
+)
 
 END_S = 5.0
 
@@ -33,9 +38,16 @@ def main() -> int:
     )
     _unblock()
     when_parent_ends(lambda: _end(program.pid, signal.SIGTERM))
-    status = program.wait()
+    status = _status_of(program)
     _signal(program.pid, signal.SIGKILL)  # to the processes that the program started and did not end
     return status if status >= 0 else 128 - status
+
+
+def _status_of(program: subprocess.Popen[bytes]) -> int:
+    """Wait for the program. Signals are handled between the waits at the latest; see `wait_for_ending`."""
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return program.wait(POLL_S)
 
 
 def _unblock() -> None:

@@ -14,7 +14,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.files.given_file import in_home
 from outrider.core.files.private_files import HOME_FOLDER
 from outrider.runtime.common.descriptors import have_descriptors
-from outrider.runtime.common.ending_signals import stopping_on_signals
+from outrider.runtime.common.ending_signals import stopping_on_signals, wait_for_ending
 from outrider.wire.endpoint import check_endpoint
 from outrider.wire.keys import load_client_keys
 from outrider.wire.tunnel import RelayTunnel, RobotTunnel
@@ -52,5 +52,5 @@ def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
             link.close()
             raise
         print(f"relay at {server.url}{server.hints}; robots dial {endpoint}", flush=True)
-        stopping.wait()
+        wait_for_ending(stopping)
         server.close()
