@@ -8,7 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
-from conftest import NodeThread, wait_until
+from conftest import Client, NodeThread, wait_until
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from fakes import WORDS, ScriptedDecoder
 from support.consoles import Page
 from support.toys import own_text, request, toy_pair
@@ -17,6 +18,7 @@ from support_ros import EdgeNavigator
 from outrider.core.values import Decoded
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.nodes.common import qos
 from outrider.nodes.navigator.switches import NOT_EMULATED
 from outrider.nodes.observers.console_node import ConsoleNode
 from outrider.runtime.common.links import LOOPBACK, emulation_of, named_networks
@@ -142,3 +144,18 @@ def test_the_parameters_themselves_are_refused_where_they_would_not_hold(
     assert not node.set_parameters_atomically(both).successful
     assert emulated.edge.emulation.network is network, "all or nothing"
     wait_until(lambda: node.value("strategy") == "outrider", "the strategy of before")
+
+
+@pytest.mark.parametrize("round_trip", ["far", "nan", ""])
+def test_diagnostics_of_another_program_under_the_navigators_name_end_no_page(
+    run_node: Callable[..., NodeThread], client: Client, round_trip: str
+) -> None:
+    console = run_node(lambda: ConsoleNode({"port": 0})).node
+    page = Page(console._console)
+    for value, link in ((round_trip, "theirs"), ("20.0", "ours")):
+        values = {"emulated": link, "round_trip_ms": value, "strategy": "ar"}
+        pairs = [KeyValue(key=key, value=value) for key, value in values.items()]
+        status = DiagnosticStatus(name="outrider/navigator", values=pairs)
+        client.publish(DiagnosticArray(status=[status]), "/diagnostics", qos.EVENTS)
+    assert page.read("switches", strategy="ar")["link"] == "ours"
+    page.socket.close()

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outrider_interfaces.msg import MotionReport
+from outrider_interfaces.msg import MotionReport, VerifiedText
 
 from outrider.core.errors import FrameError
 from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
 from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Outcome
-from outrider.nodes.common import convert
+from outrider.nodes.common import convert, step_messages
 from outrider.nodes.common.topic_watch import TopicWatch
 from outrider.nodes.navigator import stop_answers
 from outrider.nodes.navigator.ros_robot_side import RosRobotSide
@@ -243,6 +243,7 @@ def test_a_report_of_another_version_is_no_report() -> None:
     assert side.motion_end("s", 1, 0.0) is None
     side.on_motion_report(MotionReport(session_id="s", step=1, outcome=MotionReport.DONE))
     assert side.motion_end("s", 1, 0.0) is not None
+    assert step_messages.update_of(VerifiedText(state=200)) is None
 
 
 def test_a_driver_that_gives_each_picture_twice_is_not_taken_for_one_that_repeats_itself() -> None:

@@ -35,6 +35,7 @@ _TEXT_FIELDS = (
     "tokens_per_round",
 )
 _END_FIELDS = ("session_id", "step", "action", "message", "distance_m", "turned_rad", "duration_s")
+_STATES, _OUTCOMES = {state.value for state in StepState}, {ending.value for ending in Ending}
 _ROUND_FIELDS = tuple(
     name for name in SpeculationStats.get_fields_and_field_types() if name in RoundStats.__dataclass_fields__
 )
@@ -58,8 +59,13 @@ def prompt_message(update: StepUpdate, request: DecodeRequest, header: Header) -
     )
 
 
-def update_of(message: VerifiedText) -> StepUpdate:
-    """Returns the update of a message, without its frame, which only the navigator has."""
+def update_of(message: VerifiedText) -> StepUpdate | None:
+    """Returns the update of a message, without its frame, which only the navigator has.
+
+    None if this version does not define its state.
+    """
+    if message.state not in _STATES:
+        return None
     fields = {name: getattr(message, name) for name in _TEXT_FIELDS}
     return StepUpdate(state=StepState(message.state), **fields)
 
@@ -139,8 +145,10 @@ def report_message(end: MotionEnd, header: Header) -> MotionReport:
     return MotionReport(header=header, outcome=end.ending.value, **fields)
 
 
-def end_of(message: MotionReport) -> MotionEnd:
-    """Returns the end of a motion from its message."""
+def end_of(message: MotionReport) -> MotionEnd | None:
+    """Returns the end of a motion from its message; None if this version does not define its outcome."""
+    if message.outcome not in _OUTCOMES:
+        return None
     fields = {name: getattr(message, name) for name in _END_FIELDS}
     return MotionEnd(ending=Ending(message.outcome), **fields)
 

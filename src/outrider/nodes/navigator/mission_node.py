@@ -285,7 +285,8 @@ class MissionNode(Node):
 
     def _on_text(self, message: VerifiedText) -> None:
         self._link_state = message.link_state
-        self._recorder.on_text(step_messages.update_of(message), message.link_state, self._time_s())
+        if (update := step_messages.update_of(message)) is not None:
+            self._recorder.on_text(update, message.link_state, self._time_s())
 
     def _on_plan(self, message: PlanProgress) -> None:
         """Take this goal's plan. A plan that ended before any news of this goal is an earlier one's."""
@@ -299,12 +300,12 @@ class MissionNode(Node):
         self._recorder.on_tokens(message.step, step_messages.tokens_of(message))
 
     def _on_motion(self, message: MotionReport) -> None:
-        self._travelled_m += message.distance_m
-        self._recorder.on_motion_end(step_messages.end_of(message), self._time_s())
+        if (end := step_messages.end_of(message)) is not None:
+            self._travelled_m += end.distance_m
+            self._recorder.on_motion_end(end, self._time_s())
 
     def _on_truth(self, message: SimulationState) -> None:
-        self._truth_message = message
-        pose = convert.pose_of(message.pose)
+        pose, self._truth_message = convert.pose_of(message.pose), message
         self._recorder.truth = Truth(pose, message.distance_to_target_m, message.collisions)
 
     def _on_odometry(self, message: OdometryMsg) -> None:

@@ -153,10 +153,9 @@ class RosRobotSide:
 
     def on_motion_report(self, message: MotionReport) -> None:
         """Record the end of a motion."""
-        try:
-            end = step_messages.end_of(message)
-        except ValueError:
-            return  # an outcome of another version: the waiting caller reports that none came
+        end = step_messages.end_of(message)
+        if end is None:
+            return  # the waiting caller reports that none came
         with self._changed:
             self._ends[(end.session_id, end.step)] = end
             self._changed.notify_all()

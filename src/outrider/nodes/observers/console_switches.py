@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -52,9 +53,15 @@ class ConsoleSwitches:
         if len(reported) < len(REPORTED) or reported == self._in_force:
             return None
         self._in_force = reported
+        try:
+            rtt_ms = float(reported["round_trip_ms"])
+        except ValueError:  # another node's diagnostics
+            return None
+        if not math.isfinite(rtt_ms):
+            return None
         return Switches(
             link=reported["emulated"],
-            rtt_ms=float(reported["round_trip_ms"]),
+            rtt_ms=rtt_ms,
             links=self._links,
             rtt_limits_ms=ROUND_TRIP_MS,
             strategy=reported["strategy"],
