@@ -309,3 +309,29 @@ def test_what_was_refused_once_stops_alone_and_after_an_order(language: str) -> 
     said = ONCE_REFUSED[language].strip().split("; ")
     assert [one for one in said if not stops(one)] == []
     assert [one for one in said if not says_to_stop(f"go to the chair, {one}")] == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("go to the sofa cancel!!!", "Go home cancel.", "go to the sofa then stop stop please"),
+        *("turn left no rex.", "tourne à droite assez!!", "dreh dich um genug, bitte", "Reviens annule."),
+        *("go to the chair and stop now, please", "geh zum stuhl und halt sofort an, bitte"),
+        *("don't move for god's sake", "dotn move robot", "beweg dihc nicht mensch", "du beweg dihc nicht"),
+        *("c'est bon merci", "oh c'est bon", "don't go thank you", "你压到我的脚了谢谢"),
+    ],
+)
+def test_signs_and_meaningless_words_around_a_stop_take_nothing_from_it(said: str) -> None:
+    assert says_to_stop(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("don't stop please", "hey, don't stop now ok", "arrête-toi devant la chaise s'il te plaît"),
+        *("attends une minute s'il te plaît", "go to the chair, then stop please", "va à la chaise stp"),
+        *("find the man please", "what is that, please?", "non pas la rouge la bleue s'il te plaît"),
+    ],
+)
+def test_signs_and_meaningless_words_around_no_stop_make_none(said: str) -> None:
+    assert not says_to_stop(said)

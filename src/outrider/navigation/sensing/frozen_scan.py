@@ -118,21 +118,21 @@ def _is_same(first: RangeScan, scan: RangeScan) -> bool:
 
 
 def _moved_rays(
-    scan: RangeScan, befores: tuple[Pose2D, ...], nows: tuple[Pose2D, ...], least_m: float
+    scan: RangeScan, starts: tuple[Pose2D, ...], nows: tuple[Pose2D, ...], least_m: float
 ) -> Points:
     """Returns the rays (N,) whose points move by more than `least_m` across their surface.
 
-    They do from each of the poses before to each of the poses now. No pose known, no ray has moved.
+    They do from each of `starts` to each of `nows`. No pose known, no ray has moved.
     """
     points, rays = hit_points(scan)
-    if len(points) < 2 or not befores or not nows:
+    if len(points) < 2 or not starts or not nows:
         return rays[:0]
     along = np.diff(points, axis=0)
     length = np.hypot(along[:, 0], along[:, 1])
     surface = (np.diff(rays) == 1) & (length < NEIGHBOURS_M) & (length > 0.0)
     across = np.full(int(surface.sum()), math.inf)
-    for before, now in product(befores, nows):
-        moves = _moves(points[:-1][surface], before, now)
+    for start, now in product(starts, nows):
+        moves = _moves(points[:-1][surface], start, now)
         cross = along[surface, 0] * moves[:, 1] - along[surface, 1] * moves[:, 0]
         across = np.minimum(across, np.abs(cross) / length[surface])
     return rays[:-1][surface][across > least_m]

@@ -27,6 +27,7 @@ from outrider.core.language.words.stop_phrases import (
     stop_phrases,
     without_calls,
     without_emphasis,
+    without_ends,
     without_politeness,
 )
 
@@ -58,7 +59,8 @@ def says_to_stop(sentence: str) -> bool:
     if len(sentence) > MAX_READ:
         return _holds_a_stop_word(sentence) or any(map(says_to_stop, _ends(sentence)))
     sentence = unveiled(sentence)
-    return _says_to_stop(sentence) or any(map(_says_to_stop, without_emphasis(sentence)))
+    others = dict.fromkeys((sentence, *without_emphasis(sentence), *without_ends(sentence)))
+    return any(map(_says_to_stop, others))
 
 
 def _says_to_stop(sentence: str) -> bool:

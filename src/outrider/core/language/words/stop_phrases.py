@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
 
+from outrider.core.language.words.amounts import Token
 from outrider.core.language.words.phrase_group import WORD_BEGINS, PhraseGroup
 from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
-from outrider.core.language.words.signs import PUNCTUATION
+from outrider.core.language.words.signs import PUNCTUATION, plain
 
 
 @cache
@@ -74,6 +75,35 @@ def without_emphasis(sentence: str) -> Iterator[str]:
         plain = [word for word in words if word not in book.words("emphasis")]
         if len(plain) < len(words):
             yield " ".join(plain)
+
+
+def without_ends(sentence: str) -> Iterator[str]:
+    """Yield a sentence without the signs and meaningless words at its ends, in the language that has most.
+
+    First without signs and politeness only, since a name or an oath may have a meaning. Nothing is removed
+    from a question, and no negation, such as a "don't" that is two words in Spanish.
+    """
+    if "?" not in sentence:
+        cuts = (tuple(_without_ends(phrasebook(language), sentence)) for language in LANGUAGES)
+        yield from min(cuts, key=lambda variants: len(variants[-1]))
+
+
+def _without_ends(book: Phrasebook, sentence: str) -> Iterator[str]:
+    said = _without_signs(book.tokens(sentence))
+    bare = book.without(book.polite_after, book.without(book.polite_before, said), True)
+    ignored = called(book) - of_all("negations") | set(PUNCTUATION)
+    kept = [at for at, token in enumerate(said) if token.word not in ignored] or [0]
+    for tokens in (_without_signs(bare), said[kept[0] : kept[-1] + 1]):
+        first = tokens[0].start if tokens else 0
+        if not of_all("denials").isdisjoint(plain(sentence[:first]).split()):
+            first = 0
+        is_named = tokens and not book.without_article(f"{tokens[-1].word} ").strip()
+        yield sentence[first : None if is_named or not tokens else tokens[-1].end]
+
+
+def _without_signs(tokens: Sequence[Token]) -> list[Token]:
+    words = [at for at, token in enumerate(tokens) if token.word not in PUNCTUATION]
+    return list(tokens[words[0] : words[-1] + 1]) if words else []
 
 
 def _is_strange(word: str) -> bool:
