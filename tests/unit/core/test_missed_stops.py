@@ -330,7 +330,12 @@ def test_signs_and_meaningless_words_around_a_stop_take_nothing_from_it(said: st
     [
         *("don't stop please", "hey, don't stop now ok", "arrête-toi devant la chaise s'il te plaît"),
         *("attends une minute s'il te plaît", "go to the chair, then stop please", "va à la chaise stp"),
-        *("find the man please", "what is that, please?", "non pas la rouge la bleue s'il te plaît"),
+        *(
+            "find the man please",
+            "what is that, please?",
+            "hold on for 20 s",
+            "non pas la rouge la bleue s'il te plaît",
+        ),
     ],
 )
 def test_signs_and_meaningless_words_around_no_stop_make_none(said: str) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
+from string import ascii_letters
 
 from outrider.core.language.words.amounts import Token
 from outrider.core.language.words.phrase_group import WORD_BEGINS, PhraseGroup
@@ -93,6 +94,8 @@ def _without_ends(book: Phrasebook, sentence: str) -> Iterator[str]:
     bare = book.without(book.polite_after, book.without(book.polite_before, said), True)
     ignored = called(book) - of_all("negations") | set(PUNCTUATION)
     kept = [at for at, token in enumerate(said) if token.word not in ignored] or [0]
+    if kept[-1] == len(said) - 2 and said[-1].word in ascii_letters:
+        kept.append(len(said) - 1)  # a unit, such as the seconds of "for 20 s"
     for tokens in (_without_signs(bare), said[kept[0] : kept[-1] + 1]):
         first = tokens[0].start if tokens else 0
         if not of_all("denials").isdisjoint(plain(sentence[:first]).split()):
