@@ -334,6 +334,8 @@ def test_signs_and_meaningless_words_around_a_stop_take_nothing_from_it(said: st
             "find the man please",
             "what is that, please?",
             "hold on for 20 s",
+            "stop at the baby",
+            "stop at the baby please",
             "non pas la rouge la bleue s'il te plaît",
         ),
     ],

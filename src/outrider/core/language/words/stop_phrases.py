@@ -100,8 +100,14 @@ def _without_ends(book: Phrasebook, sentence: str) -> Iterator[str]:
         first = tokens[0].start if tokens else 0
         if not of_all("denials").isdisjoint(plain(sentence[:first]).split()):
             first = 0
-        is_named = tokens and not book.without_article(f"{tokens[-1].word} ").strip()
+        is_named = tokens and _is_article(book, tokens[-1].word)
         yield sentence[first : None if is_named or not tokens else tokens[-1].end]
+
+
+def _is_article(book: Phrasebook, word: str) -> bool:
+    """Return whether a word is an article of a language; of another one only if the language lacks it."""
+    others = () if word in book.lexicon else map(phrasebook, LANGUAGES)
+    return any(not other.without_article(f"{word} ").strip() for other in (book, *others))
 
 
 def _without_signs(tokens: Sequence[Token]) -> list[Token]:
