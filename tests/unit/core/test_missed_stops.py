@@ -318,7 +318,7 @@ def test_what_was_refused_once_stops_alone_and_after_an_order(language: str) -> 
         *("turn left no rex.", "tourne à droite assez!!", "dreh dich um genug, bitte", "Reviens annule."),
         *("go to the chair and stop now, please", "geh zum stuhl und halt sofort an, bitte"),
         *("don't move for god's sake", "dotn move robot", "beweg dihc nicht mensch", "du beweg dihc nicht"),
-        *("c'est bon merci", "oh c'est bon", "don't go thank you", "你压到我的脚了谢谢"),
+        *("c'est bon merci", "oh c'est bon", "dotn move hi", "don't go thank you", "你压到我的脚了谢谢"),
     ],
 )
 def test_signs_and_meaningless_words_around_a_stop_take_nothing_from_it(said: str) -> None:
@@ -330,14 +330,8 @@ def test_signs_and_meaningless_words_around_a_stop_take_nothing_from_it(said: st
     [
         *("don't stop please", "hey, don't stop now ok", "arrête-toi devant la chaise s'il te plaît"),
         *("attends une minute s'il te plaît", "go to the chair, then stop please", "va à la chaise stp"),
-        *(
-            "find the man please",
-            "what is that, please?",
-            "hold on for 20 s",
-            "stop at the baby",
-            "stop at the baby please",
-            "non pas la rouge la bleue s'il te plaît",
-        ),
+        *("find the man please", "what is that, please?", "hold on for 20 s", "stop at the baby"),
+        *("stop at the baby please", "non pas la rouge la bleue s'il te plaît"),
     ],
 )
 def test_signs_and_meaningless_words_around_no_stop_make_none(said: str) -> None:

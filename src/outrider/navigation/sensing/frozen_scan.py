@@ -122,7 +122,7 @@ def _moved_rays(
 ) -> Points:
     """Returns the rays (N,) whose points move by more than `least_m` across their surface.
 
-    They do from each of `starts` to each of `nows`. No pose known, no ray has moved.
+    They do whichever of `starts` and `nows` the robot was at. Without a known pose no ray counts.
     """
     points, rays = hit_points(scan)
     if len(points) < 2 or not starts or not nows:

@@ -305,8 +305,8 @@ class MissionNode(Node):
             self._recorder.on_motion_end(end, self._time_s())
 
     def _on_truth(self, message: SimulationState) -> None:
-        pose, self._truth_message = convert.pose_of(message.pose), message
-        self._recorder.truth = Truth(pose, message.distance_to_target_m, message.collisions)
+        self._truth_message, pose = message, message.pose
+        self._recorder.truth = Truth(convert.pose_of(pose), message.distance_to_target_m, message.collisions)
 
     def _on_odometry(self, message: OdometryMsg) -> None:
         odometry = self._odometry_check.take(convert.odometry_sample(message), time.monotonic())

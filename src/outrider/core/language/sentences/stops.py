@@ -52,15 +52,19 @@ def says_to_stop(sentence: str) -> bool:
     that no word such as "then" makes its last step, or that is to happen now; it is a question that ends in
     one. Any other sentence orders one if it has a stop word or stop phrase that no negation denies, a
     misspelt one, or letters that form one: "stopitnow", "dont move". Words that only add emphasis are
-    ignored: "don't even move". In a text much longer than a sentence, both ends are read, and the rest is
-    searched for stop words.
+    ignored: "don't even move". So are signs, politeness, names and oaths at its ends. In a text much longer
+    than a sentence, both ends are read, and the rest is searched for stop words.
     """
     sentence = visible(sentence)
     if len(sentence) > MAX_READ:
         return _holds_a_stop_word(sentence) or any(map(says_to_stop, _ends(sentence)))
     sentence = unveiled(sentence)
-    others = dict.fromkeys((sentence, *without_emphasis(sentence), *without_ends(sentence)))
-    return any(map(_says_to_stop, others))
+    return _says_to_stop(sentence) or any(map(_says_to_stop, _barer(sentence)))
+
+
+def _barer(sentence: str) -> set[str]:
+    """Return the sentence without words that only add emphasis, or without meaningless ones at its ends."""
+    return {*without_emphasis(sentence), *without_ends(sentence)} - {sentence}
 
 
 def _says_to_stop(sentence: str) -> bool:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
-from string import ascii_letters
 
 from outrider.core.language.words.amounts import Token
 from outrider.core.language.words.phrase_group import WORD_BEGINS, PhraseGroup
@@ -79,10 +78,9 @@ def without_emphasis(sentence: str) -> Iterator[str]:
 
 
 def without_ends(sentence: str) -> Iterator[str]:
-    """Yield a sentence without the signs and meaningless words at its ends, in the language that has most.
+    """Yield a sentence without signs and politeness at its ends, then also without names, oaths and sounds.
 
-    First without signs and politeness only, since a name or an oath may have a meaning. Nothing is removed
-    from a question, and no negation, such as a "don't" that is two words in Spanish.
+    Of the languages' words, those count by which the sentence becomes shortest. A question stays whole.
     """
     if "?" not in sentence:
         cuts = (tuple(_without_ends(phrasebook(language), sentence)) for language in LANGUAGES)
@@ -92,16 +90,27 @@ def without_ends(sentence: str) -> Iterator[str]:
 def _without_ends(book: Phrasebook, sentence: str) -> Iterator[str]:
     said = _without_signs(book.tokens(sentence))
     bare = book.without(book.polite_after, book.without(book.polite_before, said), True)
+    for rest in (_without_signs(bare), _without_meaningless(book, said)):
+        if not rest or _is_article(book, rest[-1].word):
+            yield sentence
+            continue
+        before = plain(sentence[: rest[0].start]).split()
+        denies = not of_all("denials").isdisjoint(before)  # "don't" is two words in Spanish
+        yield sentence[0 if denies else rest[0].start : rest[-1].end]
+
+
+def _without_meaningless(book: Phrasebook, said: Sequence[Token]) -> Sequence[Token]:
+    """Return words without politeness, names and oaths at their ends.
+
+    A single letter at the end stays: it may be a unit, such as that of "for 20 s".
+    """
     ignored = called(book) - of_all("negations") | set(PUNCTUATION)
-    kept = [at for at, token in enumerate(said) if token.word not in ignored] or [0]
-    if kept[-1] == len(said) - 2 and said[-1].word in ascii_letters:
-        kept.append(len(said) - 1)  # a unit, such as the seconds of "for 20 s"
-    for tokens in (_without_signs(bare), said[kept[0] : kept[-1] + 1]):
-        first = tokens[0].start if tokens else 0
-        if not of_all("denials").isdisjoint(plain(sentence[:first]).split()):
-            first = 0
-        is_named = tokens and _is_article(book, tokens[-1].word)
-        yield sentence[first : None if is_named or not tokens else tokens[-1].end]
+    kept = [at for at, token in enumerate(said) if token.word not in ignored]
+    if not kept:
+        return ()
+    rest = said[kept[-1] + 1 :]
+    ends_in_unit = len(rest) == 1 and len(rest[0].word) == 1 and rest[0].word.isascii()
+    return said[kept[0] : None if ends_in_unit else kept[-1] + 1]
 
 
 def _is_article(book: Phrasebook, word: str) -> bool:
