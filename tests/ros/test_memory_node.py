@@ -167,14 +167,13 @@ def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
     run_node: Callable[..., NodeThread], client: Client, store: str
 ) -> None:
     """The place is the robot's own when it is told. The later search does not prompt the models."""
-    decoder = ScriptedDecoder(["turn left large\nobey: x", *["move forward large\nobey: x"] * 2])
+    decoder = ScriptedDecoder(["turn left large\nobey: x", *["move forward large\nobey: x"] * 3])
     edge = Edge(decoder, Vocabulary({}))
 
-    options = {"seed": 3, "placement": "in_view", "odometry_noise": 0.0, "real_time_factor": 3.0}
-    clock = {"use_sim_time": True}
-    memory = {"memory_store": store, "home": HOME, **clock}
+    options = {"seed": 3, "placement": "in_view", "odometry_noise": 0.0}
+    memory = {"memory_store": store, "home": HOME}
     simulation = run_node(lambda: SimulationNode({**options, **FEW_PICTURES}))
-    run_node(lambda: PatientAction(clock))
+    run_node(PatientAction)
     run_node(lambda: MemoryNode(memory))
     run_node(lambda: EdgeNavigator({**memory, **SLOW_CAMERA}, edge), threads=4)
     goals, services = Goals(client), Services(client)
