@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -132,6 +133,7 @@ def nodes_page() -> str:
     return "\n".join(parts)
 
 
+@cache
 def _source(name: str) -> ast.Module:
     """Returns a parsed module. It is not imported, because the nodes need ROS."""
     found = importlib.util.find_spec(name)
@@ -170,6 +172,7 @@ def _topics(modules: Iterable[str]) -> str:
     return "\n".join(line for line in lines if line)
 
 
+@cache
 def _named_topics(name: str) -> list[tuple[str, str, str]]:
     """Returns the use, name and type of each topic, service and action that a module's code names."""
     module = _source(name)
@@ -184,6 +187,7 @@ def _named_topics(name: str) -> list[tuple[str, str, str]]:
     return list(_uses(module, known | _constants(module)))
 
 
+@cache
 def _constants(module: ast.Module) -> Known:
     """Returns the values that a module assigns to names."""
     found: Known = {}

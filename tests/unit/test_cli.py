@@ -147,6 +147,7 @@ def test_keys_are_made_once(tmp_path):
     assert again.exit_code != 0
 
 
+@pytest.mark.lengthy
 def test_robots_are_added_listed_and_revoked(tmp_path):
     def run(*words: str) -> str:
         result = CliRunner().invoke(cli.app, ["keys", *words])

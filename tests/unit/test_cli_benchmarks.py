@@ -56,6 +56,7 @@ def test_headings_are_words(command):
     assert all(line.split("  ", 1)[1].strip() for line in legend(command).splitlines())
 
 
+@pytest.mark.lengthy
 def test_one_place_makes_the_tables_and_prints_them():
     for path in sorted(ROOM.rglob("*.py")):
         name = path.relative_to(ROOM).as_posix()

@@ -330,6 +330,7 @@ with context:
 """Sends the signal where `Event.wait` holds the lock of the event."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "setup",
     [

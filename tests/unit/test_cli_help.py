@@ -56,6 +56,7 @@ def test_a_help_page_cuts_nothing_and_ends_its_lines_between_words(
         assert "…" not in page
 
 
+@pytest.mark.lengthy
 def test_a_help_page_is_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     command = [sys.executable, "-m", "outrider", "bench", "weights", "-h"]

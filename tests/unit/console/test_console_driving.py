@@ -96,6 +96,7 @@ def test_only_the_driver_releases_the_emergency_stop(robot: FakeRobot, open_page
     assert robot.e_stops == [True, False]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("beat", ["none", "old", "of a stop before"])
 def test_a_release_that_was_not_meant_for_this_stop_is_refused(
     robot: FakeRobot, open_page: OpenPage, beat: str

@@ -98,6 +98,7 @@ def test_what_concerns_memory_is_not_written_down(path: Path, notary: Notary) ->
     assert b"1234567890" not in path.read_bytes() and len(entries(path, "say")) == 5
 
 
+@pytest.mark.lengthy
 def test_a_held_key_and_a_repeated_stop_are_written_once(path: Path, notary: Notary) -> None:
     robot, settings = FakeRobot(), ConsoleSettings(port=0, limits=ConsoleLimits(hold_s=60.0))
     server = ConsoleServer(robot, settings, notary.note)

@@ -188,6 +188,7 @@ def test_no_sign_makes_two_numbers_of_one(number: str) -> None:
             assert not error.value.meant
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("said", "intent"),
     [

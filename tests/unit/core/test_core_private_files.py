@@ -184,6 +184,7 @@ def test_a_secret_is_read_only_where_it_is_one(tmp_path: Path) -> None:
             read_private(secret)
 
 
+@pytest.mark.lengthy
 def test_a_secret_that_several_make_at_once_is_one(tmp_path: Path) -> None:
     for attempt in range(50):
         path, begin, made = tmp_path / str(attempt) / "console.token", threading.Barrier(6), []

@@ -127,6 +127,7 @@ def test_strange_words_are_compared_with_few_others(monkeypatch: pytest.MonkeyPa
     assert compared["times"] < 2500
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_nearest_word_is_found_as_if_all_were_compared(language: str) -> None:
     draw = random.Random(language)

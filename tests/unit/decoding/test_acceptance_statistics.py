@@ -83,6 +83,7 @@ def test_direct_sampling_fits_and_the_draft_does_not():
     assert not fits([write(step_alone, swapped, seed) for seed in range(NUM_SEEDS)], EXPECTED)
 
 
+@pytest.mark.lengthy
 def test_a_head_alone_does_not_fit():
     """Without the tail draws the text is biased, and the bias is large enough for this test."""
 

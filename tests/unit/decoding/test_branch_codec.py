@@ -40,6 +40,7 @@ def test_a_long_run_is_split_into_consecutive_runs():
     assert sum((run.tokens for run in unpacked[1:]), ()) == tokens
 
 
+@pytest.mark.lengthy
 @steady
 @given(valid_runs(), st.integers(0, 40), st.binary(max_size=3), st.integers(0, 3))
 def test_mutated_bytes_are_runs_spelled_exactly_so_or_a_protocol_error(runs, at, inserted, removed):

@@ -125,11 +125,13 @@ def elapsed_s(
     return sum(decoder.decode(request(f"text {n}", deadline_s=1e5)).elapsed_s for n in range(6))
 
 
+@pytest.mark.lengthy
 def test_the_clouds_draft_speeds_up_a_robot_without_one():
     alone = elapsed_s(None, None, world())
     assert elapsed_s(None, cloud_draft(3, 0.9, -9.0), world()) < alone / 2.0
 
 
+@pytest.mark.lengthy
 def test_the_cloud_stops_drafting_if_that_does_not_pay():
     events: list[TimelineEvent] = []
     seconds = elapsed_s(None, cloud_draft(3, 0.5, -9.0), world(cloud_draft_token_s=0.05), events)

@@ -117,6 +117,7 @@ def test_a_drafts_agreement_is_its_setting():
     assert 550 < agreeing < 650
 
 
+@pytest.mark.lengthy
 def test_toy_exits_agree_as_often_as_set_and_are_surer_when_right():
     model = ToyModel(ToySettings(seed=3, exit_agreement=(0.3, 0.8), shortlist_size=20))
     assert model.exits.layers == (1, 2) and model.exits.num_layers == 3

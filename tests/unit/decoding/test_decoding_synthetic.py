@@ -68,6 +68,7 @@ def greedy_rounds(target: SyntheticModel, draft: SyntheticModel, gamma: int) -> 
     return rounds
 
 
+@pytest.mark.lengthy
 def test_rounds_have_the_papers_length_and_misses_and_exit() -> None:
     rate = acceptance_rate(2.92, 4)
     chances = exit_agreement(rate, 4, 27, miss_rate=0.5563, average_exit=8.0)

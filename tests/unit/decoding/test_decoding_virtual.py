@@ -94,6 +94,7 @@ def test_an_aborted_forward_still_runs_its_queued_segments(queue, left_s):
     assert seen == {left_s, 1.0}
 
 
+@pytest.mark.lengthy
 def test_tokens_from_the_targets_exits_count_as_no_answer_to_a_draft():
     """All exits are right: the text runs ahead of the edge, and its drafts arrive too late."""
     target, draft = toy_pair(4, 0.6, eos_bias=-9.0)

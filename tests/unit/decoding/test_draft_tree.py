@@ -45,6 +45,7 @@ def paths_of(runs: list[Run]) -> list[tuple[int, ...]]:
     return paths
 
 
+@pytest.mark.lengthy
 @steady
 @given(growth)
 def test_every_node_is_found_by_its_tokens_and_named_by_them(steps):
@@ -59,6 +60,7 @@ def test_every_node_is_found_by_its_tokens_and_named_by_them(steps):
     assert tree.find((9, 9)) is None
 
 
+@pytest.mark.lengthy
 @steady
 @given(growth, st.sets(st.integers(1, 25)))
 def test_packed_branches_hold_exactly_the_wanted_paths(steps, chosen):
@@ -121,6 +123,7 @@ def test_a_run_is_preferred_only_if_it_is_likelier_than_branches_sent_before():
     assert runs == [Run(0, (3, 5), preferred=True), Run(2, (2,)), Run(1, (4,))]
 
 
+@pytest.mark.lengthy
 @steady
 @given(growth, st.integers(0, 25))
 def test_a_commit_keeps_what_lies_below_it_and_nothing_else(steps, index):
@@ -209,6 +212,7 @@ def test_a_claim_made_again_changes_nothing_and_holds_for_what_has_grown_since()
     assert below.likelihood == pytest.approx(0.48)
 
 
+@pytest.mark.lengthy
 @steady
 @given(growth, st.lists(st.tuples(st.integers(1, 25), st.sampled_from([0.0, 0.2, 0.9])), max_size=3))
 def test_the_likely_nodes_are_those_of_all_in_the_same_order(steps, claims):
@@ -220,6 +224,7 @@ def test_the_likely_nodes_are_those_of_all_in_the_same_order(steps, claims):
         assert tree.likely(least) == [node for node in tree if node.likelihood >= least]
 
 
+@pytest.mark.lengthy
 @steady
 @given(growth, st.sets(st.integers(0, 25)))
 def test_nodes_with_ancestors_include_all_nodes_up_to_the_root(steps, chosen):
@@ -247,6 +252,7 @@ def test_what_grows_below_a_claim_is_as_likely_as_the_claim_and_the_draft_make_i
     assert tree.add(tree.root, 5, 0.8, "draft").likelihood == pytest.approx(0.4)
 
 
+@pytest.mark.lengthy
 @steady
 @given(growth, st.lists(st.tuples(st.integers(1, 25), st.sampled_from([0.0, 0.2, 0.9, 1.0])), max_size=8))
 def test_claims_however_contradicting_leave_chances(steps, claims):

@@ -123,6 +123,7 @@ def test_beyond_a_rejection_nothing_is_learnt():
 tokens = st.lists(st.integers(0, 2), max_size=4).map(tuple)
 
 
+@pytest.mark.lengthy
 @steady
 @given(tokens, st.lists(tokens, max_size=30), st.data())
 def test_outcomes_are_distinct_and_their_chances_are_chances(draft, judged, data):

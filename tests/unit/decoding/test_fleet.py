@@ -97,6 +97,7 @@ def test_many_robots_do_more_than_one_and_share_alike() -> None:
     assert max(eight) < 1.1 * min(eight)
 
 
+@pytest.mark.lengthy
 def test_a_robot_with_endless_chunks_does_not_slow_the_others() -> None:
     quiet, flooded = run_for(8)[:7], run_for(8, flooding=True)[:7]
     assert sum(flooded) > 0.9 * sum(quiet)
@@ -143,6 +144,7 @@ def test_whole_drafts_come_in_two_batches_where_one_would_take_longer() -> None:
     assert sum(ours) > 1.1 * sum(run_loaded("sd", 24, 8.0, TAKES_ALL))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("strategy", "most", "waits"),
     [("sd", 1, True), ("sd", 0, False), ("outrider", 2, True), ("ar", 4, False)],

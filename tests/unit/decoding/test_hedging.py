@@ -91,6 +91,7 @@ def test_one_dead_verifier_costs_little_time_and_no_token(strategy: str) -> None
         assert max(waits(decoded)) < max(waits(alone)) + 2 * INITIAL_WAIT_S
 
 
+@pytest.mark.lengthy
 def test_a_standby_verifier_runs_only_the_prompt() -> None:
     _, alone = write(QUIET, None)
     _, both = write(QUIET, QUIET)

@@ -120,6 +120,7 @@ def test_a_residue_is_unpacked_unchanged(residue):
     assert packing.unpack_residue(packing.pack_residue(residue), VOCABULARY) == residue
 
 
+@pytest.mark.lengthy
 @given(target_rows, st.integers(1, VOCABULARY), st.integers(1, 4))
 def test_a_refill_of_draws_is_unpacked_unchanged(row, num_head, count):
     residue = sparse_residue(row, 3, CounterChance(1), num_head, count)
@@ -260,6 +261,7 @@ def mutated(payload, changes, cut):
     return bytes(changed[: len(changed) - cut])
 
 
+@pytest.mark.lengthy
 @given(target_rows, residues, mutations, st.integers(0, 2))
 def test_mutated_bytes_are_harmless(row, residue, changes, cut):
     payload = mutated(packing.pack_target_row(row), changes, cut)

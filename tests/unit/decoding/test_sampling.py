@@ -195,6 +195,7 @@ def test_closed_forms_by_hand():
     assert coupled_acceptance_rate(target, target) == pytest.approx(1.0)
 
 
+@pytest.mark.lengthy
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 5), max_size=6), samplings, st.integers(0, 100))
 def test_the_coupled_text_does_not_depend_on_the_draft(model_seed, draft, sampling, position):
     logits = torch.randn(len(draft) + 1, 6, generator=torch.Generator().manual_seed(model_seed))

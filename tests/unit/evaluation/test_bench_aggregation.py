@@ -68,6 +68,7 @@ def test_the_coupled_rule_is_the_faster(at_300_ms) -> None:
     assert at_300_ms["coupled"].token_ms < 0.9 * at_300_ms["dragon"].token_ms
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("rates", "better", "worse", "num_tokens"),
     [((0.99, 0.99), "device", "random", 50), ((0.99, 0.49), "cloud", "device", 60)],

@@ -23,6 +23,7 @@ from outrider.memory.store.store import MemoryStore
 from outrider.runtime.common.paths import benchmark_file
 
 
+@pytest.mark.lengthy
 def test_a_process_killed_while_it_writes_loses_nothing_it_had_confirmed(tmp_path: Path) -> None:
     figures = kill_writers(tmp_path / "m.db", kills=5, seed=1)
     assert figures["acknowledged_records"] >= 5 and figures["lost_records"] == 0

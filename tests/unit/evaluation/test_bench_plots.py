@@ -45,6 +45,7 @@ DRAWN: dict[Callable[..., None], tuple] = {
 }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("draw", DRAWN, ids=lambda draw: draw.__name__)
 def test_a_picture_is_written(draw: Callable[..., None], tmp_path: Path) -> None:
     file = tmp_path / "deep" / "picture.png"

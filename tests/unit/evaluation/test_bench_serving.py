@@ -102,6 +102,7 @@ def test_the_throughput_of_fleets_is_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "serving.png").stat().st_size > 1000
 
 
+@pytest.mark.lengthy
 def test_a_row_tells_what_a_fleet_did() -> None:
     records, cloud = fleet(4)
     row = row_of(records, cloud)
@@ -114,6 +115,7 @@ def test_a_row_tells_what_a_fleet_did() -> None:
     assert 0.2 < row.passes_per_token < 1.0
 
 
+@pytest.mark.lengthy
 def test_what_is_printed_is_read_whole_and_says_what_limits_a_fleet() -> None:
     one, eight = (row_of(*fleet(robots)) for robots in (1, 8))
     rows = {name: [one, eight] for name in ("outrider, 1 s", "outrider, 0 s")}
@@ -155,6 +157,7 @@ def test_a_fleet_is_served_where_nearly_all_of_its_texts_are_in_time() -> None:
     assert [capacity([fleet, more], needed) for needed in (5.0, 2.5, 20.0)] == [4, 2, 0]
 
 
+@pytest.mark.lengthy
 def test_what_published_fleets_got_is_printed_beside_what_papers_print() -> None:
     fleets = measure_published((1, 2), tokens=20)
     printed = "\n".join(published_lines(fleets))

@@ -174,6 +174,7 @@ def test_missing_models_are_named(tmp_path):
         evaluate_navigation(1, 0, "target", tmp_path)
 
 
+@pytest.mark.lengthy
 def test_held_out_prompts_are_reproducible_and_different():
     prompts = list(held_out_prompts(3, 0))
     assert prompts == list(held_out_prompts(3, 0))

@@ -70,6 +70,7 @@ def pair(tiny_model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return load_pair(folder)
 
 
+@pytest.mark.lengthy
 def test_real_models_are_measured_to_the_end(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

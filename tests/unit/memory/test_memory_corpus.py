@@ -72,6 +72,7 @@ def test_many_passages_come_in_pages_and_words_find_what_meaning_does_not() -> N
     corpus.close()
 
 
+@pytest.mark.lengthy
 def test_vectors_of_another_embedder_are_kept_apart(tmp_path: Path) -> None:
     corpus = opened(FleetCorpus, tmp_path)
     corpus.add([KEYS])

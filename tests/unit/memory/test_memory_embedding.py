@@ -34,6 +34,7 @@ def test_vectors_are_of_length_one_equal_for_equal_texts_and_near_for_like_ones(
     assert keys @ asked > 0.5 > 0.3 > keys @ oven
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("note", "query"), [("ＫＥＹ ｉｎ ｖａｓｅ", "key vase"), ("رمز ١٢٣٤", "1234")])
 def test_full_width_letters_and_numbers_of_any_script_find_their_note_first(
     note: str, query: str, tmp_path: Path

@@ -260,6 +260,7 @@ def test_the_store_is_held_against_nobody_while_a_sighting_is_embedded(tmp_path:
         assert texts(other) == {"a red cup", "written meanwhile"}
 
 
+@pytest.mark.lengthy
 def test_a_thing_that_several_see_at_once_is_one_and_may_be_forgotten_meanwhile(tmp_path: Path) -> None:
     """Two stores have the file open, each with two threads."""
     path, failed = tmp_path / "shared.db", []
@@ -294,6 +295,7 @@ def test_a_thing_that_several_see_at_once_is_one_and_may_be_forgotten_meanwhile(
         first.verify()
 
 
+@pytest.mark.lengthy
 def test_a_sound_store_is_verified_while_another_writes(tmp_path: Path) -> None:
     path, ended = tmp_path / "shared.db", threading.Event()
 

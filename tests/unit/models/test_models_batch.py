@@ -50,6 +50,7 @@ def test_a_batch_gives_each_session_its_own_bits(pooled: QwenModel, seed: int) -
     assert max(spans) == 2, "the batch is to hold two spans"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("static_steps", [False, True])
 def test_the_exits_of_a_batch_are_read_at_once_and_say_what_each_session_hears_alone(
     tmp_path: Path, static_steps: bool

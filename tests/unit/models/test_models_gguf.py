@@ -83,6 +83,7 @@ texts = st.lists(
 ).map("".join)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=60, deadline=None)
 @given(text=texts)
 def test_ids_are_those_of_the_tokenizer_that_was_written(written: Path, text: str) -> None:

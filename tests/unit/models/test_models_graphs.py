@@ -147,6 +147,7 @@ def test_each_block_has_one_graph_at_a_time(folder: Path, monkeypatch: pytest.Mo
     assert sorted(opened[:3]) == [f"block-0{index}-decode.onnx" for index in range(3)]
 
 
+@pytest.mark.lengthy
 def test_switching_changes_no_bit_of_the_prompt_beyond_rounding(folder: Path) -> None:
     model = load_graph_model(folder, max_length=1024)
     language = model.language
@@ -159,6 +160,7 @@ def test_switching_changes_no_bit_of_the_prompt_beyond_rounding(folder: Path) ->
     assert torch.allclose(torch.from_numpy(whole), torch.from_numpy(switched), atol=1e-4, rtol=1e-3)
 
 
+@pytest.mark.lengthy
 def test_sessions_keep_the_ports_promises(folder: Path) -> None:
     model = load_graph_model(folder)
     one, other = model.open_session(), model.open_session()
@@ -228,6 +230,7 @@ def test_a_damaged_file_says_what_to_delete(
     load_graph_model(folder).open_session().prefill(random_prompt(1))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["block-01-decode.onnx", "embeddings.npy"])
 def test_what_has_its_length_but_is_something_else_says_so_when_it_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path, name: str

@@ -145,6 +145,7 @@ def test_a_damaged_folder_names_its_file(
         load_model(folder)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_model_is_the_same_beside_the_loading_of_another(folder: Path, precision: Precision) -> None:
     """transformers changes the default type of all threads while it loads."""
@@ -162,6 +163,7 @@ def test_a_model_is_the_same_beside_the_loading_of_another(folder: Path, precisi
     assert torch.equal(*rows)
 
 
+@pytest.mark.lengthy
 def test_several_threads_may_load_at_once(folder: Path) -> None:
     together, loaded = threading.Barrier(6), list[QwenModel]()
 

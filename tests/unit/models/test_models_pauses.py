@@ -44,6 +44,7 @@ KINDS: dict[str, tuple[Callable[[Path], LanguageModel], int, float]] = {
 """The loader, the number of pauses, and the tolerance for a prompt in whose middle graphs switch."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_forward_broken_off_at_any_pause_leaves_the_session_as_it_was(
     folder: Path, graph_cache: None, kind: str
@@ -93,6 +94,7 @@ def test_on_static_graphs_no_session_of_a_batch_has_changed(folder: Path, graph_
     assert [session.length for session in sessions] == lengths
 
 
+@pytest.mark.lengthy
 def test_little_of_a_captured_step_runs_on_past_the_pause_that_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,6 +187,7 @@ def test_one_compilation_serves_all_layers(model: QwenModel) -> None:
     assert len(compilations) == 2
 
 
+@pytest.mark.lengthy
 def test_where_fusing_fails_the_step_goes_on_without_it(
     model: QwenModel, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -276,6 +277,7 @@ def test_a_device_that_is_found_idle_is_given_more(
     assert queued_past_exits(session, launches) == [4, 4, 4, 4, 2]
 
 
+@pytest.mark.lengthy
 def test_where_all_is_queued_at_once_the_queue_grows_short_again(
     deep: QwenModel, launches: list[Graph], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -215,6 +215,7 @@ def test_symmetric_zeros_are_known_whichever_way_they_were_counted() -> None:
     assert torch.equal(read.dequantized(), meant)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("version", ["2", "2.5"])
 @pytest.mark.parametrize("name", ["awq", "gptq, ordered"])
 def test_both_architectures_write_with_it(version: str, name: str, tmp_path: Path) -> None:

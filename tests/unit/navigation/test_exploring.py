@@ -93,6 +93,7 @@ def test_a_search_that_sees_no_door_goes_on_in_the_room_it_has_not_looked_into()
     assert all(pose.x > 2.5 for pose in robot.models_asked[12:]) and len(robot.models_asked) == 17
 
 
+@pytest.mark.lengthy
 def test_each_room_is_led_to_once_and_where_all_was_in_sight_the_models_say_all() -> None:
     robot, led = Walker(TWO_ROOMS, SEARCHING), 0
     for _ in range(120):

@@ -114,6 +114,7 @@ def test_scans_that_come_before_odometry_are_compared_with_that_of_their_own_mom
         assert not watch.sees(scan, at(mps * told_s, rps * told_s, known_s))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("period_s", [0.05, 0.1, 0.2, 0.3, 0.45])
 @pytest.mark.parametrize(("mps", "rps"), [(0.5, 0.0), (0.0, 1.5), (0.5, -1.5)])
 def test_a_scan_from_just_before_the_robot_started_or_just_after_it_stopped_is_not_frozen(period_s, mps, rps):

@@ -85,6 +85,7 @@ class Wheels(Flatland):
         return Odometry(Pose2D(x, y, yaw), Velocity(*speeds), self.time_s)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("dead", [0.0, 0.05, 0.08])
 @pytest.mark.parametrize("yaw", [0.0, 0.05, 0.3])
 def test_a_base_that_stands_before_a_wall_may_still_turn_away(yaw: float, dead: float) -> None:

@@ -100,6 +100,7 @@ def test_a_clock_that_jumps_ends_a_motion_and_counts_again_after_a_second() -> N
     assert not rig.pilot.clock_fault
 
 
+@pytest.mark.lengthy
 def test_a_motion_that_real_time_outlasts_ends_though_its_clock_creeps_on() -> None:
     rig = Rig(silence_s=10.0)
     end, real_s = None, rig.now_s

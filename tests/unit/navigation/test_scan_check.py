@@ -168,6 +168,7 @@ def test_a_scan_that_comes_late_is_as_old_as_its_delay():
     assert ages[5] == pytest.approx(0.0) and ages[-1] == pytest.approx(0.075, abs=1e-3)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("delay_s", [0.4, 0.6, 1.3, 3.0])
 def test_a_scan_that_comes_late_for_good_never_counts_as_new(delay_s):
     check = check_with()
@@ -258,6 +259,7 @@ def test_what_may_change_at_once_is_no_fault(ranges):
     assert Lidar().send(2, ranges=ranges) == ""
 
 
+@pytest.mark.lengthy
 def test_a_lidar_that_scatters_its_rays_sees_now_less_and_now_more():
     lidar, rng = Lidar(ranges=holed(0.6)), np.random.default_rng(7)
     for _ in range(2000):

@@ -64,6 +64,7 @@ def test_homes_take_looks_in_turn():
     assert brightness[0] == brightness[1] and brightness[3] > brightness[2] + 10.0
 
 
+@pytest.mark.lengthy
 def test_a_look_changes_no_task_and_no_answer():
     plain, noisy = (list(islice(home_examples(7, (look,)), 3)) for look in ("plain", "noisy"))
     assert [one.queries[0].user_text for one in plain] == [one.queries[0].user_text for one in noisy]

@@ -98,6 +98,7 @@ def test_a_token_has_the_colour_of_its_fate(fate):
     assert np.any(np.all(drawn == INKS[fate], axis=1))
 
 
+@pytest.mark.lengthy
 def test_a_text_longer_than_the_panel_leaves_the_link_readable():
     tokens = Tokens(tuple((" token", ACCEPTED) for _ in range(400)), " rejected" * 80)
     state = PanelState("find " * 60, 3, 1.5, 0.1, tokens, "lost")

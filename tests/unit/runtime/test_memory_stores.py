@@ -70,6 +70,7 @@ def test_a_memory_from_telling_to_forgetting(own_store: Path) -> None:
     assert own_store.exists()
 
 
+@pytest.mark.lengthy
 def test_an_encrypted_store_from_the_command_line(own_store: Path, tmp_path: Path) -> None:
     key = str(tmp_path / "memory.key")
     assert outrider("add", "my passport", "--store-key-file", key).exit_code == 0

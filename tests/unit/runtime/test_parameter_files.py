@@ -130,6 +130,7 @@ def test_a_typo_in_a_section_of_ours_is_refused_with_the_near_name(
     assert words in str(raised.value)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -17,6 +17,7 @@ from outrider.models import load_graph_model
 from outrider.runtime.node_graph.node_specs import NODES
 
 
+@pytest.mark.lengthy
 def test_what_is_built_ahead_is_what_a_robot_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "120")

@@ -119,6 +119,7 @@ def test_a_user_with_the_home_of_another_may_write_elsewhere(tmp_path: Path) -> 
     assert modes(place) == {"keys": 0o700}
 
 
+@pytest.mark.lengthy
 def test_a_report_with_its_film_and_map_is_private(tmp_path: Path, umask: None) -> None:
     shot = Shot(0.0, b"no picture")
     run = RunRecord("find my keys", False, "cancelled", "", "outrider", 1.0, shots=[shot])
@@ -129,6 +130,7 @@ def test_a_report_with_its_film_and_map_is_private(tmp_path: Path, umask: None) 
     assert found == dict.fromkeys(["report.json", "rounds.jsonl", "run.mp4", "trajectory.png"], 0o600)
 
 
+@pytest.mark.lengthy
 def test_a_report_over_an_earlier_one_open_to_all_is_private(tmp_path: Path) -> None:
     for name in ("report.json", "rounds.jsonl", "run.mp4", "trajectory.png"):
         (tmp_path / name).write_text("an earlier run")

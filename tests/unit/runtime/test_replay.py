@@ -164,6 +164,7 @@ def test_a_recording_cut_anywhere_gives_its_whole_steps_or_an_error(tape: Tape) 
     assert read == sorted(read) and read[-1] == 8
 
 
+@pytest.mark.lengthy
 def test_bytes_flipped_anywhere_cost_a_part_and_never_the_process(tape: Tape) -> None:
     whole, random = long_recording(tape, 8), np.random.default_rng(0)
     texts = {TEXT, ""}

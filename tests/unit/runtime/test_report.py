@@ -135,6 +135,7 @@ def test_two_films_of_one_folder_are_both_written_whole(tmp_path):
         assert sum(1 for _ in film.decode(video=0)) == len(Film(short_run()))
 
 
+@pytest.mark.lengthy
 def test_a_film_that_is_stopped_leaves_none(tmp_path):
     asked = iter([False] * 6)
     write_pictures(run_record(), tmp_path, lambda: next(asked, True))

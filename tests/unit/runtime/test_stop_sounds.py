@@ -36,6 +36,7 @@ def test_no_speaker_of_the_evaluation_is_trained_on_and_none_chooses_that_is() -
     assert set(SPEAKERS).isdisjoint(CHOOSING_SPEAKERS)
 
 
+@pytest.mark.lengthy
 def test_stop_sentences_hold_their_word_at_its_position_and_other_texts_hold_none() -> None:
     rng, known = random.Random(1), vocabulary()
     for _ in range(80):
@@ -60,6 +61,7 @@ needs_encoder = pytest.mark.skipif(
 )
 
 
+@pytest.mark.lengthy
 @needs_encoder
 def test_a_shard_holds_windows_with_words_and_without_and_is_written_once(tmp_path: Path) -> None:
     pytest.importorskip("espeakng_loader", reason="the extra speech is not installed")

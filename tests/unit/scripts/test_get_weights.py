@@ -130,6 +130,7 @@ def test_too_little_memory_is_said(
     assert "2.0 GB of memory are free" in capsys.readouterr().err
 
 
+@pytest.mark.lengthy
 def test_without_a_network_pips_reason_is_told(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

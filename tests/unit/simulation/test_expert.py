@@ -105,6 +105,7 @@ def tokenizer():
     return AutoTokenizer.from_pretrained(Path(__file__).parents[3] / "models" / "tokenizer")
 
 
+@pytest.mark.lengthy
 def test_the_longest_text_fits_the_models_limit_and_the_mean_is_a_sentence_or_two(tokenizer):
     texts = [query.answer for example in home_examples(4) for query in example.queries]
     lengths = [len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]

@@ -52,6 +52,7 @@ def test_signs_are_in_view_of_the_start() -> None:
     assert sum(pixels > 100 for pixels in seen) >= len(seen) - 1
 
 
+@pytest.mark.lengthy
 def test_signs_change_the_picture_and_neither_scan_nor_objects_nor_what_is_touched() -> None:
     home = generate_home(3)
     signed = Look(signs=place_signs(home))

@@ -109,6 +109,7 @@ robot.close()
 """
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("system", ["without the library", "without a driver"])
 def test_the_error_of_a_system_that_cannot_render_names_what_to_install(system):
     environment = {**os.environ, "__EGL_VENDOR_LIBRARY_FILENAMES": "/nowhere/driver.json"}
@@ -128,6 +129,7 @@ print(len(NODES) > 5)
 """
 
 
+@pytest.mark.lengthy
 def test_a_simulation_without_rendering_ignores_rendering_settings():
     """Nodes on a robot import the graph's names from this package, without MuJoCo."""
     environment, command = {**os.environ, "MUJOCO_GL": "nonsense"}, [sys.executable, "-c", WITHOUT_DRAWING]
@@ -145,6 +147,7 @@ except outrider.OutriderError as error:
 """
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [

@@ -78,6 +78,7 @@ def test_fitting_brings_an_exit_to_the_targets_choices(target: Path) -> None:
         assert torch.equal(weight, before[name])
 
 
+@pytest.mark.lengthy
 def test_trained_exits_run_as_they_were_trained(target: Path, data: Path) -> None:
     config = ExitsConfig(rank=4, frames=8, round_steps=3)
     figures = make_exits(config, data, target)
@@ -156,6 +157,7 @@ def test_a_running_target_shows_what_the_packed_one_shows(target: Path) -> None:
     torch.testing.assert_close(running.norm.weight, packed.norm.weight.data)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_a_general_checkpoint_gets_exits_in_the_precision_it_runs_in(
     target: Path, data: Path, precision: Precision
@@ -207,6 +209,7 @@ def test_a_rounds_states_are_held_once(target: Path) -> None:
     assert [storage.data_ptr() for storage in made.held.values()] == [states.untyped_storage().data_ptr()]
 
 
+@pytest.mark.lengthy
 def test_a_rounds_states_are_gone_before_the_next_are_gathered(
     target: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

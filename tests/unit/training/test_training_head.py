@@ -121,6 +121,7 @@ def test_sizes_are_checked(given: dict[str, int]) -> None:
         HeadConfig(**given)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_a_general_checkpoint_gets_a_head_in_the_precision_it_runs_in(
     target: Path, data: Path, precision: Precision

@@ -40,6 +40,7 @@ def run(done: Path, tmp_path: Path) -> Path:
     return shutil.copytree(done, tmp_path / "run")
 
 
+@pytest.mark.lengthy
 def test_a_run_that_is_done_goes_on_where_more_steps_are_asked_for(
     run: Path, data: Path, tokenizer: Path
 ) -> None:

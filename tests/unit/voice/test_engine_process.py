@@ -145,6 +145,7 @@ def test_an_engine_that_is_not_ready_in_time_is_started_anew() -> None:
         assert heard_in(engine, b"after") == Heard("after", False)
 
 
+@pytest.mark.lengthy
 def test_an_engine_that_was_closed_is_started_anew(engine: EngineProcess) -> None:
     for _ in range(2):
         engine.close()

@@ -71,6 +71,7 @@ def test_sentences_and_stops_are_heard_one_after_the_other_in_another_process(
     assert heard_in(engine, said(synthesizer, "find the red chair")) == Heard("find the red chair", False)
 
 
+@pytest.mark.lengthy
 def test_no_sound_is_no_sentence(engine: EngineProcess) -> None:
     assert heard_in(engine, b"") == Heard("", False)
     assert not heard_in(engine, bytes(32001)).stopped

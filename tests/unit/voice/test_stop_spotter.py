@@ -83,6 +83,7 @@ def test_a_stream_in_odd_pieces_is_the_same_stream(synthesizer: Synthesizer, spo
     assert pieces == [(end, any(whole[start:end])) for start, end in itertools.pairwise(cuts)]
 
 
+@pytest.mark.lengthy
 def test_neither_silence_nor_noise_stops_anything(spotter: StopSpotter) -> None:
     assert not spotter.feed(bytes(2 * BYTES_A_SECOND))
     for deviation in (0.001, 0.03, 0.3):
@@ -90,6 +91,7 @@ def test_neither_silence_nor_noise_stops_anything(spotter: StopSpotter) -> None:
         assert not spotter.feed(to_bytes(noise))
 
 
+@pytest.mark.lengthy
 def test_a_new_stream_forgets_the_last_one(synthesizer: Synthesizer, spotter: StopSpotter) -> None:
     content = said(synthesizer, "stop", SPEAKERS[0])
     assert spotter.feed(content)

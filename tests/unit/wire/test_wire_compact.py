@@ -53,6 +53,7 @@ def test_drafts_are_decoded_unchanged(draft):
     assert decode_edge_frame(encode(draft)) == draft
 
 
+@pytest.mark.lengthy
 @given(hints | verdicts)
 def test_hints_and_verdicts_are_decoded_unchanged(frame):
     assert decode_cloud_frame(encode(frame)) == frame

@@ -273,6 +273,7 @@ getattr(keys, sys.argv[1])(Path(sys.argv[2]), tuple(sys.argv[3:]))
 """
 
 
+@pytest.mark.lengthy
 def test_concurrent_changes_of_the_key_file_are_all_kept(tmp_path):
     create_keys(tmp_path, ("lost",))
     changes = [("add_robots", f"go{number}") for number in range(4)] + [("revoke_robots", "lost")]

@@ -36,6 +36,7 @@ def profile_of(device_s, cloud_s, trip_s, device_rate, cloud_rate):
     return profile
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("now", ["device", "cloud"])
 def test_the_side_chosen_is_the_arg_min_of_equation_7(now):
     decided = 0

@@ -38,6 +38,7 @@ def searched(texts: Texts, end: list[int]) -> Match | None:
     return None
 
 
+@pytest.mark.lengthy
 @settings(max_examples=300, deadline=None)
 @given(TEXTS, BRANCH)
 def test_the_latest_occurrence_of_the_text_and_a_branch_is_found(texts: Texts, branch):
@@ -45,6 +46,7 @@ def test_the_latest_occurrence_of_the_text_and_a_branch_is_found(texts: Texts, b
     assert automaton.match(automaton.walk(automaton.end, branch)) == searched(texts, texts[-1] + branch)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=200, deadline=None)
 @given(TEXTS, BRANCH)
 def test_a_foreign_text_is_found_too(texts: Texts, foreign: list[int]):
