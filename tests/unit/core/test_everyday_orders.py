@@ -129,6 +129,9 @@ def test_a_side_next_to_an_order_turns_nowhere(said: str) -> None:
         *("remember my keys are here", "remember this is the kitchen", "merk dir: hier ist die Küche"),
         *("merk dir, dass meine Schlüssel hier sind", "souviens-toi que mes clés sont ici", "记住这里是厨房"),
         *("recuerda que mis llaves están aquí", "记住我的钥匙在这里"),
+        *("remember this place as the workshop", "remember your current position as the dock"),
+        *("merk dir diesen Ort als Werkstatt", "merk dir das hier als Ladestation", "记住这里叫基地"),
+        *("souviens-toi que cet endroit est l'atelier", "recuerda que este lugar se llama la base"),
     ],
 )
 def test_here_is_set_in_every_language(said: str) -> None:
