@@ -137,3 +137,19 @@ def test_a_side_next_to_an_order_turns_nowhere(said: str) -> None:
 def test_here_is_set_in_every_language(said: str) -> None:
     (step,) = plan_of(said, None).steps
     assert isinstance(step, Remember) and step.here
+
+
+@pytest.mark.parametrize(
+    "said", ["move closer to the chair", "get nearer to the chair", "geh näher an den Stuhl heran"]
+)
+def test_closer_to_a_thing_is_to_it(said: str) -> None:
+    (step,) = plan_of(said, None).steps
+    assert step.intent == "find(chair)"
+
+
+@pytest.mark.parametrize(
+    "said", ["move closer to me", "move closer", "don't get closer to the chair", "geh näher an mich heran"]
+)
+def test_closer_to_nothing_known_moves_nothing(said: str) -> None:
+    with pytest.raises(InstructionError):
+        plan_of(said, None)
