@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -114,12 +115,14 @@ class Commands:
         loop = asyncio.get_running_loop()
 
         def on_end(end: GoalEnd) -> None:
-            loop.call_soon_threadsafe(self._on_goal_end, command, end)
+            with contextlib.suppress(RuntimeError):  # the console has closed its loop
+                loop.call_soon_threadsafe(self._on_goal_end, command, end)
 
         self._robot.send_goal(command.text, on_end)
 
     def _on_goal_end(self, command: Command, end: GoalEnd) -> None:
         if command is self._running:
+            self._running = None  # what viewers are told with the end says so too
             self._on_end(command, end)
             self._start_next()
 
@@ -153,7 +156,8 @@ class Switching:
         loop = asyncio.get_running_loop()
 
         def on_end(reason: str) -> None:
-            if reason:
-                loop.call_soon_threadsafe(self._refuse, viewer, reason)
+            with contextlib.suppress(RuntimeError):  # the console has closed its loop
+                if reason:
+                    loop.call_soon_threadsafe(self._refuse, viewer, reason)
 
         self._robot.switch(switch, on_end)

@@ -110,6 +110,43 @@ def test_a_goal_that_a_cancel_overtakes_does_not_begin(
     assert [said for said, _ in robot.goals] == ["turn right"]
 
 
+@pytest.mark.parametrize("stops", ["cancel", "stop"])
+def test_a_goal_that_is_overtaken_while_an_earlier_cancel_is_unanswered_does_not_begin(
+    console: ConsoleServer, robot: FakeRobot, stops: str
+) -> None:
+    noted, is_held, may_go_on = asyncio.Event(), threading.Event(), threading.Event()
+
+    def note(who: str, did: str, what: str = "", said: str = "") -> None:
+        if said == "turn left":
+            noted.set()
+
+    def hold() -> None:
+        """Keeps the console busy, as a slow machine or link does."""
+        is_held.set()
+        assert may_go_on.wait(LIMIT_S)
+
+    async def run() -> None:
+        one = Agent(agent_settings(console, Envelope(None)), note, lambda: 0.0)
+        await soon(one.cancel())
+        robot.cancel_goal = hold  # type: ignore[method-assign]
+        calls = [asyncio.create_task(one.cancel())]
+        assert await asyncio.to_thread(is_held.wait, LIMIT_S)
+        goal = asyncio.create_task(one.goal(1, "turn left"))
+        await soon(noted.wait())
+        for _ in range(10):
+            await asyncio.sleep(0)  # the goal now waits for the answer to the cancel
+        calls.append(asyncio.create_task(one.cancel() if stops == "cancel" else one.stop()))
+        await asyncio.sleep(0)
+        may_go_on.set()
+        with pytest.raises(LinkError):
+            await soon(goal)
+        await soon(asyncio.gather(*calls))
+        await one.close()
+
+    asyncio.run(run())
+    assert robot.goals == []
+
+
 def test_sentences_that_wait_are_bounded_for_each_agent_and_in_order(
     console: ConsoleServer, robot: FakeRobot, reading: Reading
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 from support.browsers import PHONE, take_seat
 from support.consoles import FakeRobot, OpenPage, Page, wait_until
@@ -23,6 +25,18 @@ window.WebSocket = class extends Plain {
     window.sockets.push(this);
   }
 };"""
+
+
+DRAWN = """() => {
+window.drawn = [];
+for (const name of ["fillText", "drawImage"]) {
+  const plain = CanvasRenderingContext2D.prototype[name];
+  CanvasRenderingContext2D.prototype[name] = function (what, ...at) {
+    if (this.canvas.id === "camera") window.drawn.push(typeof what === "string" ? what : "");
+    plain.call(this, what, ...at);
+  };
+}
+}"""
 
 
 @pytest.fixture
@@ -61,6 +75,35 @@ def test_without_a_connection_nothing_is_claimed_of_the_robot(page: Any, server:
     page.wait_for_selector("#viewers >> text=1 viewer")
     server.update(moving=False)
     page.wait_for_selector("#motion >> text=motion unknown")
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["has ended", "goes on"])
+def test_after_a_break_the_page_shows_no_action_of_a_motion_that_has_ended(
+    page: Any, server: ConsoleServer, ends: bool
+) -> None:
+    server.show(m.Text("s", 1, "finished", "turn left small\nok", "turn left small", 0.2, 50.0, 2.0))
+    page.wait_for_selector("#action >> text=turn left small")
+    cut(page)
+    if ends:
+        server.show(m.Motion("s", 1, "turn left small", "done", ""))
+    mend(page)
+    page.wait_for_selector("#texts .outcome.done" if ends else "#texts >> text=turn left small")
+    assert page.is_hidden("#action") == ends
+
+
+def test_after_a_break_no_box_of_before_is_drawn(page: Any, server: ConsoleServer) -> None:
+    page.evaluate(DRAWN)
+    picture = bytes(cv2.imencode(".jpg", np.full((48, 64, 3), 90, np.uint8))[1])
+    server.show(m.Boxes(0, (m.Box("red chair", 0.1, 0.1, 0.2, 0.2),)))
+    server.show_picture(picture)
+    wait_until(lambda: "red chair" in str(page.evaluate("window.drawn")), "a box")
+    cut(page)
+    mend(page)
+    page.evaluate("window.drawn = []")
+    wait_until(
+        lambda: server.show_picture(picture) or page.evaluate("window.drawn.includes('')"), "a picture"
+    )
+    assert "red chair" not in str(page.evaluate("window.drawn"))
 
 
 @pytest.mark.parametrize("goes_on", [True, False], ids=["goes on", "ends meanwhile"])

@@ -312,6 +312,34 @@ def test_each_turn_has_its_own_time(server: ConsoleServer, limits: ConsoleLimits
         assert page.read("heard") == heard("find the red chair")
 
 
+@pytest.mark.lengthy
+@pytest.mark.parametrize("limits", [ConsoleLimits(utterance_s=1.0)])
+@pytest.mark.parametrize("is_cut", [False, True], ids=["released in time", "released too late"])
+def test_who_speaks_again_before_the_first_is_recognised_is_heard(
+    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine, limits: ConsoleLimits, is_cut: bool
+) -> None:
+    engine.may_end.clear()
+    page = Page(server)
+    page.send(do="listen", press=1)
+    sound(page, b"ab")
+    if not is_cut:
+        page.send(do="listened")
+    wait_until(lambda: engine.utterances and engine.utterances[0].heard, "the first is being recognised")
+    time.sleep(1.1 * limits.utterance_s)
+    if is_cut:
+        page.send(do="listened")
+    page.send(do="listen", press=2)
+    for number in (1.0, 2.0):  # a person speaks later than that
+        page.send(do="ping", sent_ms=number)
+        page.read("pong", sent_ms=number)
+    sound(page, b"cd")
+    page.send(do="listened")
+    engine.sentence = "please stop"
+    engine.may_end.set()
+    assert page.read("heard") == heard("stop", recognition.STOPPED, press=2)
+    assert [one.heard for one in engine.utterances] == [b"ab", b"cd"]
+
+
 def test_a_larger_piece_of_sound_ends_the_connection(server: ConsoleServer) -> None:
     page = Page(server)
     page.send(do="listen")

@@ -203,6 +203,35 @@ def test_a_live_decoder_continues_at_the_second_verifier(strategy: str) -> None:
     decoder.close()
 
 
+class Noting(LocalLink):
+    """A link that keeps what is sent."""
+
+    def __init__(self, service: VerifierService) -> None:
+        super().__init__(service)
+        self.sent: list[EdgeFrame] = []
+
+    def send(self, frame: EdgeFrame) -> int:
+        self.sent.append(frame)
+        return super().send(frame)
+
+
+@pytest.mark.parametrize("back", ["before it is forgotten", "afterwards"])
+def test_a_forgotten_text_is_sent_to_no_verifier_again(back: str) -> None:
+    links = [Noting(VerifierService(TARGET)) for _ in range(2)]
+    decoder = LinkedDecoder(HedgedLink(links), DRAFT, TARGET.tokenizer, DecodingConfig("outrider"), 1, "both")
+    assert decoder.decode(request("secret")).token_ids == own_text(TARGET, request("secret"))
+    for link in links:
+        link.sent.clear()
+        link.generation += back == "before it is forgotten"
+    decoder.forget()
+    for link in links:
+        link.generation += back == "afterwards"
+    assert decoder.decode(request("second")).token_ids == own_text(TARGET, request("second"))
+    prompts = {frame.text for link in links for frame in link.sent if isinstance(frame, Open)}
+    assert prompts == {request("second").prompt.text}
+    decoder.close()
+
+
 def test_the_end_of_a_connection_is_acted_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Patience, "seconds", lambda *_: 1e3)
     config = DecodingConfig("outrider", silence_s=60.0)

@@ -232,6 +232,7 @@ class Agent:
             if self._link.is_busy and isinstance(plan.steps[0], Wait):  # it begins with a wait: stand now
                 rest = "" if len(plan.steps) == 1 else "; the rest is not carried out: say it anew"
                 return await self.cancel() + rest
+            await self._link.settle_cancels()  # while it waits, a stop may come
             if self._link.received.state.e_stop and call == "goal" and not plan.only_answers:
                 raise LinkError(E_STOPPED)
             if since != self._num_stops:

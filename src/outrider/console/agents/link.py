@@ -6,8 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,13 +15,14 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 
 from outrider.console import messages as m
 from outrider.console.agents.address import ConsoleAddress, no_console
+from outrider.console.agents.received import Received
 from outrider.console.commands import CANCEL_S, NOT_STARTED
 from outrider.console.drawing.frames import picture_number
 from outrider.core.errors import LinkError
 
 PING_PERIOD_S, START_TIMEOUT_S, STOP_S = 1.0, CANCEL_S + 3.0, 2.0
-MAX_LOGGED = 200
 SILENT = "the console tells nothing: is the machine overloaded?"
+MISSED = "it is over, but the link was too slow to say how"
 MAX_MESSAGE_BYTES = 8 << 20
 _to_agent = msgspec.json.Decoder(m.ToPage)
 
@@ -34,19 +34,6 @@ class _Command:
     text: str
     begun: asyncio.Future[None]
     ended: asyncio.Future[m.Goal]
-
-
-@dataclass
-class Received:
-    """What the console has sent: the newest message of each kind, and a log."""
-
-    state: m.State = field(default_factory=m.State)
-    sights: m.Sights = field(default_factory=m.Sights)
-    memories: m.Memories = field(default_factory=m.Memories)
-    trail: list[tuple[float, float]] = field(default_factory=list)
-    walls: set[tuple[int, int]] = field(default_factory=set)
-    cell_m: float = 0.1
-    log: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_LOGGED))
 
 
 class ConsoleLink:
@@ -163,7 +150,7 @@ class ConsoleLink:
 
     async def say(self, sentence: str) -> asyncio.Future[m.Goal]:
         """Send a command; return a future of its end. Raises LinkError if the console does not start it."""
-        await self._await_cancels()
+        await self.settle_cancels()
         if self._command is not None:
             raise LinkError(f'"{self._command.text}" is under way: wait for its end, or cancel it')
         loop = asyncio.get_running_loop()
@@ -174,7 +161,7 @@ class ConsoleLink:
         except asyncio.TimeoutError:
             await self.cancel()  # messages are handled in order: the console no longer starts it
             with contextlib.suppress(LinkError):
-                await self._await_cancels()
+                await self.settle_cancels()
             driver = self.received.state.driver or "nobody"
             raise LinkError(
                 f"the console has not begun it in {self._start_timeout_s:g} s, and was told to forget it; "
@@ -182,9 +169,13 @@ class ConsoleLink:
             ) from None
         return command.ended
 
-    async def _await_cancels(self) -> None:
-        """Wait until the console has answered every cancel. Raises LinkError on a timeout."""
-        await self._await(lambda: self._cancels_answered >= self._cancels)
+    async def settle_cancels(self) -> None:
+        """Wait until the console has answered every cancel. Raises LinkError on a timeout.
+
+        If it has, nothing else runs before this returns.
+        """
+        if self._cancels_answered < self._cancels:
+            await self._await(lambda: self._cancels_answered >= self._cancels)
 
     async def state(self) -> m.State:
         """Return the next state that the console sends. Raises LinkError on a timeout."""
@@ -251,12 +242,20 @@ class ConsoleLink:
 
     def _on_welcome(self, welcome: m.Welcome) -> None:
         self.name = welcome.name
-        self.received.state, self.received.sights, self.received.memories = (
-            welcome.state,
-            welcome.sights,
-            welcome.memories,
-        )
+        for newest in (welcome.state, welcome.sights, welcome.memories):
+            self._on_newest(newest)
         self.received.trail, self.received.walls = list(welcome.trail.points), set(welcome.walls.cells)
+        if self._command is not None:
+            self._catch_up(self._command, welcome)
+
+    def _catch_up(self, command: _Command, welcome: m.Welcome) -> None:
+        """Handle the begin or end of a command if its message is among those that were dropped."""
+        if welcome.state.goal == command.text:
+            _settle(command.begun, None)
+        elif command.begun.done():
+            ends = [one for one in welcome.ended if one.instruction == command.text]
+            end = ends[-1] if ends else m.Ended("failed", command.text, MISSED)
+            self._on_goal(m.Goal(end.state, command.text, end.message))
 
     def _on_newest(self, news: m.State | m.Sights | m.Memories) -> None:
         setattr(self.received, _NEWEST[type(news)], news)

@@ -60,6 +60,7 @@ class _Press(Generic[_Viewer]):
     is_ended: bool = False
     is_cut: bool = False
     is_dropped: bool = False
+    is_released: bool = False
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def take(self, samples: bytes) -> None:
@@ -134,7 +135,8 @@ class SpeechRecognition(Generic[_Viewer]):
             if self._press.viewer is not viewer:
                 self._send(viewer, s.Heard(note=BUSY, press=number))
                 return
-            until_s = self._press.until_s  # pressing again gives no more time
+            if not self._press.is_released:
+                until_s = self._press.until_s  # pressing again gives no more time
             self._drop(self._press)
         if len(self._tasks) >= MAX_UNRECOGNISED:
             self._on_stop(viewer)
@@ -146,6 +148,7 @@ class SpeechRecognition(Generic[_Viewer]):
         task.add_done_callback(self._tasks.discard)
 
     def _take(self, press: _Press[_Viewer], message: s.Speech) -> None:
+        press.is_released = press.is_released or not isinstance(message, s.Samples)
         if press.is_ended:
             return
         if isinstance(message, s.Samples):

@@ -49,6 +49,11 @@ export class Camera {
     if (this.bitmap && silent) this.empty.textContent = words("camera.old", { s: Math.round(silentMs / 1000) });
   }
 
+  clearBoxes() {
+    this.boxes = [{ picture: 0, boxes: [] }];
+    this.draw();
+  }
+
   // Boxes arrive before their image, and apply until the next boxes.
   setBoxes(message) {
     this.boxes.push(message);

@@ -54,12 +54,15 @@ const drive = new Drive(link, $("pad"));
 const handlers = {
   welcome(message) {
     seat.me = message.name;
+    commands.isLost = true;  // the end of a command may have been missed
+    camera.clearBoxes();
     texts.clear();
     map.clear();
     Object.values(charts).forEach((chart) => chart.clear());
     message.texts.forEach(handlers.text);
     message.rounds.forEach(handlers.round);
     message.motions.forEach((motion) => texts.onMotion(motion));
+    showAction(texts.actionUnderWay);
     commands.onPlan(message.plan);
     commands.setPast(message.ended);
     switches.show(message.switches);

@@ -44,6 +44,12 @@ export class Texts {
     this.draw(step);
   }
 
+  // The action of the newest text; empty once its motion has ended, or without a text.
+  get actionUnderWay() {
+    const newest = [...this.steps.values()].at(-1);
+    return newest?.text && newest.text.state !== "withdrawn" && !newest.motion ? newest.text.action : "";
+  }
+
   step(session, number) {
     const key = `${session} ${number}`;
     if (!this.steps.has(key)) {

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle
 
-from outrider.core.frames import CloudFrame, EdgeFrame
+from outrider.core.frames import Close, CloudFrame, EdgeFrame
 from outrider.core.ports import FrameLink
 from outrider.core.values import LinkState
 from outrider.decoding.edge.hedging import Directed, Hedge
@@ -45,7 +45,8 @@ class HedgedLink(FrameLink):
 
         Return the number of bytes sent in all.
         """
-        self._watch()
+        if not isinstance(frame, Close):  # which ends the text: nothing of it is sent again
+            self._watch()
         return self._send(self._hedge.send(frame, self._clock()))
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:

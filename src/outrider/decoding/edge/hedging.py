@@ -17,6 +17,7 @@ from msgspec import structs
 
 from outrider.core.frames import (
     MAX_CHUNK_TOKENS,
+    Close,
     CloudFrame,
     Draft,
     EdgeFrame,
@@ -135,6 +136,7 @@ class Hedge:
             return self._on_open(frame, now_s)
         if not isinstance(frame, (Draft, Resume)):
             self._requested_s = None
+            self._open = None if isinstance(frame, Close) else self._open  # it is forgotten
             return [Directed(number, frame) for number in range(len(self._verifiers))]
         if isinstance(frame, Draft):
             self._keep_draft(frame)
@@ -284,12 +286,11 @@ class Hedge:
         verifier.is_opening = False
         verifier.passes = max(verifier.passes, frame.passes)
         counted = structs.replace(frame, passes=sum(each.passes for each in self._verifiers))
-        end = frame.base + len(frame.tokens)
         if frame.base > len(text):
             self._early[frame.base] = frame
         if not self._fits(frame):
             return Routed(counted, [])
-        verifier.held = max(verifier.held, min(end, len(text)))
+        verifier.held = max(verifier.held, min(frame.base + len(frame.tokens), len(text)))
         new = frame.tokens[len(text) - frame.base :]
         if not new:
             return Routed(counted if verifier.leads else None, [])
@@ -320,8 +321,7 @@ class Hedge:
     def _make_leader(self, number: int) -> list[Directed]:
         """Return the frames that make an answering verifier lead alone; none if it is on standby."""
         opened = self._open
-        assert opened is not None
-        if not self._verifiers[number].leads:
+        if opened is None or not self._verifiers[number].leads:
             return []
         frames: list[Directed] = []
         for other, verifier in enumerate(self._verifiers):
