@@ -32,6 +32,10 @@ class Robot:
     def odometry(self) -> Odometry:
         return Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(), self.clock_s)
 
+    def __getattr__(self, name: str) -> Any:
+        """Takes every other call, as a robot does that is told to stand."""
+        return lambda *_: None
+
 
 def moves_of(robot: Robot, floor: FloorMap | None = None) -> Moves:
     nobody: Any = None
@@ -63,3 +67,16 @@ def test_nobody_comes_back_to_a_place_from_before_odometry_jumped(step: Return |
     go = moves.come_back if isinstance(step, Return) else moves.home
     result = go(cast(Any, step), lambda: False)
     assert result.error is GoalError.MOTION_FAILED and "odometry has jumped" in result.message
+
+
+@pytest.mark.parametrize("step", [Return(), Home()])
+def test_a_jump_from_before_the_first_task_keeps_nobody_from_coming_back(step: Return | Home) -> None:
+    floor, walls = FloorMap(), (3.0,) * 36
+    for number in range(2):
+        floor.see(
+            Pose2D(4.0 * number, 0.0, 0.0), RangeScan(walls, -math.pi, math.tau / 36, 1.0 + 0.1 * number)
+        )
+    assert floor.num_breaks == 1
+    moves = moves_of(Robot(), floor)
+    go = moves.come_back if isinstance(step, Return) else moves.home
+    assert go(cast(Any, step), lambda: True).error is GoalError.CANCELLED, "on its way when it is cancelled"

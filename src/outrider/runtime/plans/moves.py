@@ -62,7 +62,7 @@ class Moves:
     def begin(self, pose: Pose2D | None) -> None:
         """Begin a plan. Steps that come back return to this pose."""
         self._began_at, self._breaks_before = pose, self.floor.num_breaks if self.floor else 0
-        self.log.set_start(pose)
+        self.log.set_start(pose, self._breaks_before)
         self._steps = 0
 
     def find(self, step: Find, cancelled: Cancelling) -> GoalResult:
@@ -89,7 +89,9 @@ class Moves:
     def home(self, step: Home, cancelled: Cancelling) -> GoalResult:
         """Go to the place that a person named as home, else to where the robot started."""
         home = self._destination("home")
-        return self._lead(home, cancelled) if home else self._lead_back(self.log.start, 0, cancelled)
+        if home is not None:
+            return self._lead(home, cancelled)
+        return self._lead_back(self.log.start, self.log.breaks_before, cancelled)
 
     def go(self, step: Go, cancelled: Cancelling) -> GoalResult:
         """Go to a point on the floor that the robot has seen."""

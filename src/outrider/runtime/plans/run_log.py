@@ -24,15 +24,19 @@ class Deed:
 
 @dataclass
 class RunLog:
-    """A robot's run. `start` is its pose at its first task; `wanted` is the step of its last search."""
+    """A robot's run. `start` is its pose at its first task; `breaks_before`: how often odometry had jumped
+    by then; `wanted` is the step of its last search.
+    """
 
     start: Pose2D | None = None
+    breaks_before: int = 0
     wanted: Find | None = None
     deeds: deque[Deed] = field(default_factory=lambda: deque(maxlen=MAX_DEEDS))
 
-    def set_start(self, pose: Pose2D | None) -> None:
-        """Record `pose` as the start, if there is none yet."""
-        self.start = self.start or pose
+    def set_start(self, pose: Pose2D | None, num_breaks: int) -> None:
+        """Record `pose` as the start, if there is none yet, and how often odometry has jumped."""
+        if self.start is None:
+            self.start, self.breaks_before = pose, num_breaks
 
     def note(self, words: str, outcome: str, now_s: float) -> None:
         """Record a step that ended at `now_s`, and its outcome."""
