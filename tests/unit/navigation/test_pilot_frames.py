@@ -7,9 +7,11 @@ import math
 import pytest
 from pilot_rig import PERIOD_S, Rig, free_scan
 
-from outrider.core.values import Pose2D, Velocity
+from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
+from outrider.navigation.motion.controller import Command
 from outrider.navigation.motion.pilot import (
     Moment,
+    Pilot,
 )
 from outrider.navigation.motion.step_motions import Ending
 
@@ -166,3 +168,28 @@ def test_a_robot_that_was_carried_elsewhere_does_not_move_by_its_frame(elsewhere
     rig.say(frame_age_s=rig.now_s - frame_s)
     end = rig.tick().end
     assert end is not None and end.ending is Ending.FAILED and "was moved since its frame" in end.message
+
+
+class Planner:
+    """A motion that something else drives, such as nav2: no velocity is sent for it."""
+
+    odometry_froze = False
+
+    def start(self, odometry: Odometry, now_s: float) -> None:
+        pass
+
+    def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
+        return Command()
+
+
+@pytest.mark.parametrize("has_planner", [False, True])
+def test_only_a_planner_is_stopped_where_a_newer_text_of_the_goal_takes_over(has_planner: bool) -> None:
+    """It would drive on until the newer motion begins; a controller's last velocity is replaced at once."""
+    rig = Rig()
+    rig.pilot = Pilot(rig.pilot.settings, (lambda motion: Planner()) if has_planner else None)
+    rig.go(5, step=1)
+    assert not any(drive.stop for drive in rig.sent)
+    rig.say(step=2, action="turn left medium")
+    drive = rig.tick()
+    assert drive.end is not None and drive.end.ending is Ending.STOPPED
+    assert drive.stop is has_planner

@@ -75,6 +75,8 @@ class Pilot:
         self, settings: PilotSettings, make_executor: Callable[[Motion], MotionExecutor] | None = None
     ) -> None:
         self.settings = settings
+        # A planner drives on by itself, until it is told to stop.
+        self._has_planner = make_executor is not None
         self._make_executor = make_executor or partial(
             MotionController, limits=settings.limits, period_s=settings.period_s, repeats=OdometryRepeats()
         )
@@ -236,7 +238,8 @@ class Pilot:
         if text.session_id != self._judged_session:
             self._judged_session = text.session_id
             self._frozen_scan.begin_goal()
-        if self._running and self._running.text.session_id == text.session_id:
+        running = self._running
+        if running and running.text.session_id == text.session_id and not self._has_planner:
             self._end(Ending.STOPPED, TAKEN_OVER, now)  # without a stop: the robot keeps moving
         else:
             self._finish(Ending.STOPPED, TAKEN_OVER, now)
