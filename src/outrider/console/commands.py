@@ -115,8 +115,7 @@ class Commands:
         loop = asyncio.get_running_loop()
 
         def on_end(end: GoalEnd) -> None:
-            with contextlib.suppress(RuntimeError):  # the console has closed its loop
-                loop.call_soon_threadsafe(self._on_goal_end, command, end)
+            _call_soon(loop, self._on_goal_end, command, end)
 
         self._robot.send_goal(command.text, on_end)
 
@@ -156,8 +155,13 @@ class Switching:
         loop = asyncio.get_running_loop()
 
         def on_end(reason: str) -> None:
-            with contextlib.suppress(RuntimeError):  # the console has closed its loop
-                if reason:
-                    loop.call_soon_threadsafe(self._refuse, viewer, reason)
+            if reason:
+                _call_soon(loop, self._refuse, viewer, reason)
 
         self._robot.switch(switch, on_end)
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
+    """Call a function in the console's thread, from any thread. A console that has ended needs no call."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *args)

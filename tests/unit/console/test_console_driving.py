@@ -283,3 +283,12 @@ def test_who_gives_way_gives_it_to_one_who_does_not() -> None:
     assert not seat.take("other agent", 0.1, yields=True)
     assert seat.take("person", 0.2) and not seat.yields
     assert not seat.take("agent", 0.3, yields=True) and seat.driver == "person"
+
+
+def test_what_ends_after_the_console_has_ended_is_no_error_of_the_robot(
+    server: ConsoleServer, robot: FakeRobot, open_page: OpenPage
+) -> None:
+    open_page().seated().send(do="say", text="turn left")
+    wait_until(lambda: robot.goals, "the command")
+    server.close()
+    robot.goals[0][1](GoalEnd(True, "turned left"))

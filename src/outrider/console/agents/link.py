@@ -22,7 +22,7 @@ from outrider.core.errors import LinkError
 
 PING_PERIOD_S, START_TIMEOUT_S, STOP_S = 1.0, CANCEL_S + 3.0, 2.0
 SILENT = "the console tells nothing: is the machine overloaded?"
-MISSED = "it is over, but the link was too slow to say how"
+MISSED = "it has ended, but the message that says how was lost on a slow link: ask what did you do"
 MAX_MESSAGE_BYTES = 8 << 20
 _to_agent = msgspec.json.Decoder(m.ToPage)
 

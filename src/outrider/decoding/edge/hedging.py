@@ -134,9 +134,10 @@ class Hedge:
         """Return the frames to send for a frame of the edge's machine."""
         if isinstance(frame, Open):
             return self._on_open(frame, now_s)
+        if isinstance(frame, Close):
+            self._open, self._drafts, self._text = None, [], DigestedText(0)
         if not isinstance(frame, (Draft, Resume)):
             self._requested_s = None
-            self._open = None if isinstance(frame, Close) else self._open  # it is forgotten
             return [Directed(number, frame) for number in range(len(self._verifiers))]
         if isinstance(frame, Draft):
             self._keep_draft(frame)
@@ -230,8 +231,7 @@ class Hedge:
             first = next((verifier for verifier in self._verifiers if verifier.is_up), self._verifiers[0])
             first.leads = True
         self._drafts, self._early = [], {}
-        self._is_opened = False
-        self._requested_s = now_s
+        self._is_opened, self._requested_s = False, now_s
         frames = [Directed(n, Ping(frame.session, frame.epoch)) for n in range(len(self._verifiers))]
         for number, verifier in enumerate(self._verifiers):
             verifier.is_opening = verifier.refused = False
